@@ -2,6 +2,8 @@ package holdfast_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -227,6 +229,21 @@ func compare(b *testing.B, first string, prepareFirst func() func(), second stri
 	b.ReportMetric(float64(median[1])/float64(median[0]), "ratio")
 }
 
+// awaitVectorIndex waits until the store in a file has an index of vectors.
+func awaitVectorIndex(b *testing.B, path string) {
+	b.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for ready := 0; ready == 0 && err == nil; time.Sleep(100 * time.Millisecond) {
+		err = db.QueryRowContext(b.Context(), "SELECT count(*) FROM vector_places WHERE ready = 1").Scan(&ready)
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // directions embeds a text as the direction its words point to together.
 type directions struct{}
 
@@ -298,7 +315,8 @@ func BenchmarkRecall(b *testing.B) {
 	if testing.Short() {
 		b.Skip("writes 100,000 passages")
 	}
-	st, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "sessions.db"), sqlite.Config{})
+	path := filepath.Join(b.TempDir(), "sessions.db")
+	st, err := sqlite.Open(b.Context(), path, sqlite.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -322,6 +340,10 @@ func BenchmarkRecall(b *testing.B) {
 		b.Fatal(err)
 	}
 	zero, half := 0.0, 0.5
+	if _, err := many.Recall(b.Context(), "lighthouse keeper", memory.RecallOptions{}); err != nil { // it asks for the index of vectors
+		b.Fatal(err)
+	}
+	awaitVectorIndex(b, path)
 	for _, c := range []struct {
 		name, query string
 		o           memory.RecallOptions
@@ -329,6 +351,7 @@ func BenchmarkRecall(b *testing.B) {
 		{"words", "lighthouse keeper", memory.RecallOptions{Mode: memory.Keyword}},
 		{"commonWords", "word1 word2 lighthouse keeper", memory.RecallOptions{Mode: memory.Keyword, Threshold: &half}},
 		{"vectors", "lighthouse keeper", memory.RecallOptions{Mode: memory.Semantic, Threshold: &zero}},
+		{"hybrid", "lighthouse keeper", memory.RecallOptions{}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			ask := func(m memory.Handle) func() func() {

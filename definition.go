@@ -76,6 +76,14 @@ func (rt *Runtime) checkDefinition(ctx context.Context, def session.Definition, 
 				add(fmt.Sprintf("memory.blocks[%d].scope", i), "%s keeps no memory of a user or an agent", storeName(rt.store))
 			}
 		}
+		if m.Facts != nil && rt.memories == nil {
+			add("memory.facts", "%s keeps no memory of a user or an agent", storeName(rt.store))
+		}
+		if m.Facts != nil && m.Facts.Model != "" {
+			if _, _, err := rt.Model(m.Facts.Model); err != nil {
+				problems = append(problems, modelProblem("memory.facts.model", err))
+			}
+		}
 		if m.SummaryModel != "" {
 			if _, _, err := rt.Model(m.SummaryModel); err != nil {
 				problems = append(problems, modelProblem("memory.summaryModel", err))

@@ -22,8 +22,8 @@ type narrow struct {
 
 func (n narrow) ContextLength() int { return n.most }
 
-// fifty is a text of about fifty tokens, by the estimate.
-func fifty(word string) string { return strings.Repeat(word+" ", 200/(len(word)+1)) }
+// fifty is a text of fifty tokens, by the estimate.
+func fifty(word string) string { return strings.Repeat(word+" ", 50) }
 
 func openNarrow(t *testing.T, most int, replies ...scripted.Reply) (*house, *scripted.Model) {
 	t.Helper()

@@ -49,7 +49,7 @@ type core struct {
 
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc
-	mu      sync.Mutex // orders beginCall and Close
+	mu      sync.Mutex // orders beginCall and Close; guards facts
 	work    sync.WaitGroup
 
 	servers     *servers
@@ -57,6 +57,7 @@ type core struct {
 	memoryTools func() (memoryTools, error)
 	embedWake   chan struct{} // holds one wake-up; nil: nothing is embedded
 	embedding   embedding
+	facts       factQueue
 }
 
 // New makes a runtime on a store. The caller closes it, and then the store.
@@ -68,7 +69,7 @@ func New(c Config) (*Runtime, error) {
 	core := &core{
 		config: c, storeAbilities: findAbilities(c.Store), bus: &eventBus{logger: c.Logger}, holder: processHolder(c.NewID(), c.Address),
 		servers: &servers{dial: c.MCP}, secrets: sortSecrets(c.Secrets), memoryTools: sync.OnceValues(makeMemoryTools),
-		embedding: embedding{making: make(chan struct{}, 1)},
+		embedding: embedding{making: make(chan struct{}, 1)}, facts: factQueue{making: make(chan struct{}, 1)},
 	}
 	core.closing, core.close = context.WithCancel(context.Background())
 	core.servers.life = core.closing

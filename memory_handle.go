@@ -70,7 +70,16 @@ func (rt *Runtime) Forget(ctx context.Context, scope memory.Scope, owner string,
 	if rt.memories == nil {
 		return 0, rt.unsupported("memory of a user or an agent")
 	}
-	return rt.memories.ForgetAll(ctx, store.Owner{Tenant: rt.who.Tenant, Scope: store.Scope(scope), Name: owner}, dry)
+	o := store.Owner{Tenant: rt.who.Tenant, Scope: store.Scope(scope), Name: owner}
+	facts, err := rt.memories.Entries(ctx, o, memory.FactSpace, "", 1)
+	if err != nil {
+		return 0, err
+	}
+	n, err := rt.memories.ForgetAll(ctx, o, dry)
+	if err != nil || dry || len(facts) == 0 {
+		return n, err
+	}
+	return n, rt.markForgotten(ctx, o)
 }
 
 // memoryHandle is a session's memory.
@@ -124,6 +133,11 @@ func (h *memoryHandle) owner(scope memory.Scope) (store.Owner, error) {
 		return o, h.rt.unsupported("memory of a user or an agent")
 	}
 	return o, o.Check()
+}
+
+// usableScopes are the allowed scopes that the session has an owner for.
+func (h *memoryHandle) usableScopes() []memory.Scope {
+	return slices.DeleteFunc(slices.Clone(h.allowed), func(s memory.Scope) bool { return s == memory.ScopeUser && h.who.ID == "" })
 }
 
 // current returns the session as it is now, with the open tail.

@@ -363,6 +363,11 @@ func TestMemoryTools_storeGetRecallAndLookBack(t *testing.T) {
 	use("memory_store", `{"key":"x","value":1,"scope":"user"}`)
 	use("memory_recall", `{"query":" "}`)
 	use("memory_store", `{"key":"tea","value":1,"scope":"agent","ifVersion":7}`)
+	use("memory_recall", `{"query":"green tea","scope":"all","prefix":"tea"}`)
+	use("memory_list", `{"scope":"agent"}`)
+	use("memory_delete", `{"key":"tea","scope":"agent"}`)
+	use("memory_delete", `{"key":"tea","scope":"agent"}`)
+	use("memory_list", `{"scope":"agent"}`)
 	h := open(t, func(c *holdfast.Config) { script(c, replies...) })
 	s, err := h.Create(t.Context(), def)
 	if err != nil {
@@ -380,6 +385,11 @@ func TestMemoryTools_storeGetRecallAndLookBack(t *testing.T) {
 		{"not allowed", true},
 		{"blank", true},
 		{"version", true},
+		{`    {"kind":"green"}`, false},
+		{`{"entries":[{"key":"tea","version":1,`, false},
+		{`{"deleted":true}`, false},
+		{`{"deleted":false}`, false},
+		{`{"entries":[],"more":false}`, false},
 	} {
 		if got := asked(t, h, s); !strings.Contains(got.Content, want.text) || got.IsError != want.isError {
 			t.Errorf("%q (error %t), want %q", got.Content, got.IsError, want.text)
@@ -393,7 +403,7 @@ func TestMemoryTools_areChosenLikeOthers(t *testing.T) {
 	for _, c := range []struct {
 		tools, deny []string
 		want        int
-	}{{nil, nil, 4}, {[]string{}, nil, 0}, {[]string{"memory_get"}, nil, 1}, {nil, []string{"memory_store"}, 3}} {
+	}{{nil, nil, 6}, {[]string{}, nil, 0}, {[]string{"memory_get"}, nil, 1}, {nil, []string{"memory_store"}, 5}} {
 		h := open(t, nil)
 		def.Tools, def.ToolsDeny = c.tools, c.deny
 		s, err := h.Create(t.Context(), def)

@@ -17,7 +17,7 @@ type memoryTools struct{ entries, blocks []tool.Tool }
 // makeMemoryTools reads the schemas by reflection, which is too slow for every
 // step.
 func makeMemoryTools() (memoryTools, error) {
-	entries, err := makeTools(recallTool, storeTool, getTool, historyTool)
+	entries, err := makeTools(recallTool, storeTool, getTool, listTool, deleteTool, historyTool)
 	if err != nil {
 		return memoryTools{}, err
 	}
@@ -57,16 +57,20 @@ func recallTool() (tool.Tool, error) {
 		Query     string   `json:"query" jsonschema:"what to look for, in plain words"`
 		Limit     int      `json:"limit,omitempty" jsonschema:"how many passages at most; 5 where it is left out"`
 		Threshold *float64 `json:"threshold,omitempty" jsonschema:"how well a passage must fit, 0 to 1; 0.55 where it is left out"`
-		Scope     string   `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
+		Scope     string   `json:"scope,omitempty" jsonschema:"session, user, agent or all; session where it is left out"`
+		Prefix    string   `json:"prefix,omitempty" jsonschema:"only stored values whose keys are below this one"`
 	}
 	spec := tool.Spec{
 		Name: "memory_recall", Nature: tool.ReadOnly, Effects: tool.Read,
 		Description: "Search what was said earlier and what was stored. Finds what is no longer in view.",
 	}
 	return tool.Func(spec, func(ctx context.Context, in arguments) (string, error) {
-		hits, err := Env(ctx).Memory().Recall(ctx, in.Query, memory.RecallOptions{
-			Limit: in.Limit, Threshold: in.Threshold, Scopes: []memory.Scope{scopeOrSession(in.Scope)},
-		})
+		h := Env(ctx).handle()
+		scopes := []memory.Scope{scopeOrSession(in.Scope)}
+		if in.Scope == "all" {
+			scopes = h.usableScopes()
+		}
+		hits, err := h.Recall(ctx, in.Query, memory.RecallOptions{Limit: in.Limit, Threshold: in.Threshold, Scopes: scopes, Prefix: in.Prefix})
 		if err != nil {
 			return "", err
 		}
@@ -75,7 +79,7 @@ func recallTool() (tool.Tool, error) {
 		}
 		var q quote
 		for _, hit := range hits {
-			about := fmt.Sprintf("%s, %s, score %.2f", hit.Source, hit.CreatedAt.Format("2006-01-02 15:04"), hit.Score)
+			about := fmt.Sprintf("%s, score %.2f", aboutHit(hit), hit.Score)
 			if hit.Key != "" {
 				about += ", key " + hit.Key
 			}
@@ -129,6 +133,51 @@ func getTool() (tool.Tool, error) {
 			answer.Value = json.RawMessage("null")
 		}
 		return answer, nil
+	})
+}
+
+func listTool() (tool.Tool, error) {
+	type arguments struct {
+		Prefix string `json:"prefix,omitempty" jsonschema:"only keys below this one; all where it is left out"`
+		After  string `json:"after,omitempty" jsonschema:"only keys after this one, to read on"`
+		Scope  string `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
+	}
+	type entry struct {
+		Key       string `json:"key"`
+		Version   int64  `json:"version"`
+		UpdatedAt string `json:"updatedAt"`
+	}
+	type answer struct {
+		Entries []entry `json:"entries"`
+		More    bool    `json:"more"`
+	}
+	spec := tool.Spec{Name: "memory_list", Nature: tool.ReadOnly, Effects: tool.Read, Description: "List the keys that something is stored under, at most 100."}
+	return tool.Func(spec, func(ctx context.Context, in arguments) (answer, error) {
+		const most = 100
+		found, err := Env(ctx).Memory().Keys(ctx, scopeOrSession(in.Scope), in.Prefix, memory.KeyPage{After: in.After, Limit: most + 1})
+		a := answer{Entries: []entry{}, More: len(found) > most}
+		for _, e := range found[:min(most, len(found))] {
+			a.Entries = append(a.Entries, entry{e.Key, e.Version, e.UpdatedAt.Format("2006-01-02 15:04")})
+		}
+		return a, err
+	})
+}
+
+func deleteTool() (tool.Tool, error) {
+	type arguments struct {
+		Key   string `json:"key" jsonschema:"the name it was stored under"`
+		Scope string `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
+	}
+	type answer struct {
+		Deleted bool `json:"deleted"` // whether there was such a key
+	}
+	spec := tool.Spec{
+		Name: "memory_delete", Nature: tool.Idempotent, Effects: tool.Read,
+		Description: "Forget what is stored under a key, with all its versions.",
+	}
+	return tool.Func(spec, func(ctx context.Context, in arguments) (answer, error) {
+		deleted, err := Env(ctx).Memory().Delete(ctx, scopeOrSession(in.Scope), in.Key)
+		return answer{deleted}, err
 	})
 }
 

@@ -182,6 +182,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	}
 	// 13. Event. Watchers were woken by the store, the lease ended with the save.
 	rt.wakeEmbedder()
+	rt.wakeFacts(saved)
 	rt.bus.emit(SessionSaved{About: rt.about(x.ref.ID), Version: saved.Version(), Status: saved.Status()})
 	return returned, joinFailures(failed, nil)
 }

@@ -40,7 +40,11 @@ func (h *memoryHandle) Recall(ctx context.Context, query string, o memory.Recall
 			return nil, err
 		}
 	}
-	hits := memory.Rank(r.hits(), o.Limit)
+	hits, err := r.filter(ctx, r.hits())
+	if err != nil {
+		return nil, err
+	}
+	hits = memory.Rank(hits, o.Limit)
 	return hits, r.addNeighbours(ctx, hits)
 }
 
@@ -114,6 +118,9 @@ func (r *recallRun) add(hit memory.Hit) *finding {
 // candidates is how many passages are looked at, by meaning and by words, to
 // find the best by both.
 func (r *recallRun) candidates() int {
+	if r.filters() {
+		return maxSearch
+	}
 	return min(max(4*r.options.Limit, 50)+len(r.inSight), maxSearch)
 }
 
@@ -283,7 +290,20 @@ func (e *Environment) recallFor(ctx context.Context, s session.Session, asked se
 	ids := make([]string, len(hits))
 	for i, hit := range hits {
 		ids[i] = hit.ID
-		q.add(fmt.Sprintf("%s, %s", hit.Source, hit.CreatedAt.Format("2006-01-02 15:04")), cmp.Or(hit.Match.Passage, hit.Text))
+		q.add(aboutHit(hit), cmp.Or(hit.Match.Passage, hit.Text))
 	}
 	return q.text(len(hits), "passage"), ids
+}
+
+// aboutHit says where a hit comes from, and of a fact who said it when.
+func aboutHit(hit memory.Hit) string {
+	f := hit.Fact
+	if f == nil {
+		return fmt.Sprintf("%s, %s", hit.Source, hit.CreatedAt.Format("2006-01-02 15:04"))
+	}
+	about := fmt.Sprintf("fact from %s", f.ValidFrom.Format("2006-01-02"))
+	if f.ValidTo != nil {
+		about += " to " + f.ValidTo.Format("2006-01-02")
+	}
+	return fmt.Sprintf("%s, said in message %s of session %s", about, f.Source.MessageID, f.Source.SessionID)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
@@ -15,6 +16,15 @@ import (
 func (c *Client) Memory(ctx context.Context, ref string) (memory.Handle, error) {
 	i, err := c.Info(ctx, ref)
 	return &handle{c, i}, err
+}
+
+// ExtractFacts extracts the facts of turns that were not looked at yet, and
+// counts those turns.
+func (c *Client) ExtractFacts(ctx context.Context, ref string) (int, error) {
+	got, _, err := request[struct {
+		Turns int `json:"turns"`
+	}](ctx, c, call{method: http.MethodPost, path: sessionPath(ref, "/facts")})
+	return got.Turns, err
 }
 
 // handle is the memory of a session on a server.
@@ -45,6 +55,13 @@ func (m *handle) Recall(ctx context.Context, query string, o memory.RecallOption
 	setFlag(v, "includeCleared", o.IncludeCleared)
 	setFlag(v, "includeTrace", o.IncludeTrace)
 	setNumber(v, "neighbours", int64(o.Neighbours))
+	setText(v, "prefix", o.Prefix)
+	setText(v, "facts", string(o.Facts))
+	for name, at := range map[string]time.Time{"after": o.After, "before": o.Before} {
+		if !at.IsZero() {
+			v.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
 	return items[memory.Hit](ctx, m.c, call{path: m.path("/recall"), query: v})
 }
 

@@ -111,6 +111,9 @@ func memory(m *session.MemoryPolicy) field {
 		may("tools", document.Flag(&m.Tools)),
 		may("scopes", scopes(&m.Scopes)),
 		may("blocks", document.ListOf(&m.Blocks, block)),
+		may("facts", document.Ptr(&m.Facts, func(f *session.Facts) field {
+			return keys(may("model", str(&f.Model)), may("prompt", str(&f.Prompt)), may("scope", str(&f.Scope)))
+		})),
 	)
 }
 

@@ -39,6 +39,7 @@ func researcher() session.Definition {
 			Strategy: session.PruneSummary, Limit: ptr(40), SummaryPrompt: "Sum up.", SummaryModel: "openai/gpt-4.1-nano", Slack: ptr(4), ToolTrace: "current",
 			Recall: &session.Recall{Limit: 5, Threshold: ptr(0.4), Scopes: []string{"session", "user"}}, Tools: true, Scopes: []string{"session", "user"},
 			Blocks: []session.MemoryBlock{{Name: "plan", Description: "What to do next.", Limit: 500}, {Name: "human", Scope: "user", Text: "Nothing yet.", ReadOnly: true}},
+			Facts:  &session.Facts{Model: "openai/gpt-4.1", Prompt: "Find names.", Scope: "agent"},
 		},
 		Metadata: session.Values{"team": []byte(`"north"`), "tier": []byte("2"), "tags": []byte(`["a","b"]`), "note": []byte("null")},
 	}

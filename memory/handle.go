@@ -171,7 +171,20 @@ type RecallOptions struct {
 	IncludeCleared bool     // also messages that a clear or a rewind removed
 	IncludeTrace   bool     // also messages of intermediate steps
 	Neighbours     int      // how many messages before and after a found one come along; at most 10
+
+	Prefix        string    // only entries whose keys are below it; "": everything
+	After, Before time.Time // only what was written after and before it; zero: no bound
+	Facts         FactTime  // which facts; empty: those that are true now
 }
+
+// FactTime says which facts Recall finds.
+type FactTime string
+
+// Which facts Recall finds.
+const (
+	FactsNow FactTime = "now" // those that are true now
+	FactsAll FactTime = "all" // superseded and expired ones, too
+)
 
 // Check fills in defaults, or returns an InvalidError.
 func (o RecallOptions) Check(query string) (RecallOptions, error) {
@@ -200,6 +213,13 @@ func (o RecallOptions) Check(query string) (RecallOptions, error) {
 		if err := scope.Check(); err != nil {
 			return o, err
 		}
+	}
+	o.Facts = cmp.Or(o.Facts, FactsNow)
+	if o.Facts != FactsNow && o.Facts != FactsAll {
+		return o, &session.InvalidError{Field: "facts", Reason: fmt.Sprintf("%q is not now or all", o.Facts)}
+	}
+	if !o.After.IsZero() && !o.Before.IsZero() && !o.After.Before(o.Before) {
+		return o, &session.InvalidError{Field: "after", Reason: "is not before the field before"}
 	}
 	o.Mode = cmp.Or(o.Mode, Hybrid)
 	if !slices.Contains([]Mode{Hybrid, Keyword, Semantic}, o.Mode) {
@@ -230,6 +250,9 @@ type Hit struct {
 	Score     float64   `json:"score"`
 	Match     Match     `json:"match"`
 	CreatedAt time.Time `json:"createdAt"`
+
+	// Fact is set for an entry that is one, with the message it was said in.
+	Fact *Fact `json:"fact,omitempty"`
 
 	// The messages around a found one, in the order they were written.
 	Before []session.Message `json:"before,omitempty"`

@@ -181,24 +181,3 @@ func (w With) Tokens(m session.Message) int {
 	}
 	return Estimate(m)
 }
-
-// Estimate counts tokens without a tokenizer: one for four bytes, rounded up,
-// four for each message, a thousand for each image, file or sound.
-func Estimate(m session.Message) int {
-	bytes, parts := 0, 0
-	for _, p := range m.Content {
-		switch p.Type {
-		case session.PartImage, session.PartFile, session.PartAudio:
-			parts++
-		default:
-			bytes += len(p.Text) + len(p.Raw)
-		}
-	}
-	for _, c := range m.ToolCalls {
-		bytes += len(c.Name) + len(c.Arguments)
-	}
-	if m.ToolResult != nil {
-		bytes += len(m.ToolResult.Content)
-	}
-	return (bytes+3)/4 + 4 + 1000*parts
-}

@@ -42,14 +42,14 @@ func talk(t testingT, pattern string) session.Session {
 		called := session.Message{Role: session.RoleAssistant, ToolCalls: []session.ToolCall{{ID: callID, Name: "x"}}}
 		switch kind {
 		case 'u':
-			add(session.Message{Role: session.RoleUser, Content: session.Text("12345678")})
+			add(session.Message{Role: session.RoleUser, Content: session.Text("123456")})
 		case 'a':
-			add(session.Message{Role: session.RoleAssistant, Content: session.Text("12345678")})
+			add(session.Message{Role: session.RoleAssistant, Content: session.Text("123456")})
 		case 's':
-			add(session.Message{Role: session.RoleSystem, Content: session.Text("12345678")})
+			add(session.Message{Role: session.RoleSystem, Content: session.Text("123456")})
 		case 't':
 			add(called)
-			add(session.Message{Role: session.RoleTool, ToolResult: &session.ToolResult{CallID: callID, Content: "12345678"}})
+			add(session.Message{Role: session.RoleTool, ToolResult: &session.ToolResult{CallID: callID, Content: "123456"}})
 		case 'o':
 			add(called)
 		}

@@ -20,6 +20,27 @@ func (s *Server) addBlocks() {
 		OperationID: "edit-block", Method: http.MethodPost, Path: "/v1/sessions/{ref}/blocks/{name}",
 		Summary: "Change the text of a memory block", Tags: tags,
 	}, editBlock)
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "extract-facts", Method: http.MethodPost, Path: "/v1/sessions/{ref}/facts",
+		Summary: "Extract the facts of turns that were not looked at yet", Tags: tags,
+		Description: "The server does so by itself after each turn; this waits for it, and does what was left by one that ended. " + repeatable,
+	}, extractFacts)
+}
+
+type factsOutput struct {
+	Body struct {
+		Turns int `json:"turns" doc:"How many turns were looked at"`
+	}
+}
+
+func extractFacts(ctx context.Context, c caller, in *SessionRef) (*factsOutput, error) {
+	i, err := in.resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	out := &factsOutput{}
+	out.Body.Turns, err = c.rt.ExtractFacts(ctx, i.ID)
+	return out, err
 }
 
 type blocksOutput struct {

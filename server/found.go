@@ -59,7 +59,7 @@ func findMessages(ctx context.Context, c caller, in *findInput) (*findOutput, er
 	if len(words) == 0 { // such as a sign that is no word
 		return out, nil
 	}
-	meant, limit := in.SessionFilter.query(), in.Limit
+	meant, limit := in.query(), in.Limit
 	if !reflect.DeepEqual(in.SessionFilter, SessionFilter{}) {
 		limit = mostLooked
 	}

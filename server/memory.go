@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -54,14 +55,18 @@ func (in MemoryRef) handle(ctx context.Context, c caller) (memory.Handle, memory
 
 type recallInput struct {
 	SessionRef
-	Query          string   `query:"q" required:"true" minLength:"1"`
-	Mode           string   `query:"mode" enum:"hybrid,keyword,semantic" default:"hybrid"`
-	Scope          []string `query:"scope,explode" doc:"session, user or agent; session by default"`
-	Limit          int      `query:"limit" minimum:"0" maximum:"100" doc:"5 by default"`
-	IncludeCleared bool     `query:"includeCleared" doc:"Also what a clear or a rewind removed"`
-	IncludeTrace   bool     `query:"includeTrace" doc:"Also messages of intermediate steps"`
-	Neighbours     int      `query:"neighbours" minimum:"0" maximum:"10" doc:"How many messages before and after a found one come along"`
-	Threshold      float64  `query:"threshold" minimum:"-1" maximum:"1" default:"-1" doc:"The least score; 0.55 if it is negative"`
+	Query          string    `query:"q" required:"true" minLength:"1"`
+	Mode           string    `query:"mode" enum:"hybrid,keyword,semantic" default:"hybrid"`
+	Scope          []string  `query:"scope,explode" doc:"session, user or agent; session by default"`
+	Limit          int       `query:"limit" minimum:"0" maximum:"100" doc:"5 by default"`
+	IncludeCleared bool      `query:"includeCleared" doc:"Also what a clear or a rewind removed"`
+	IncludeTrace   bool      `query:"includeTrace" doc:"Also messages of intermediate steps"`
+	Neighbours     int       `query:"neighbours" minimum:"0" maximum:"10" doc:"How many messages before and after a found one come along"`
+	Prefix         string    `query:"prefix" doc:"Only entries whose keys are below it"`
+	After          time.Time `query:"after" doc:"Only what was written after it"`
+	Before         time.Time `query:"before" doc:"Only what was written before it"`
+	Facts          string    `query:"facts" enum:"now,all" default:"now" doc:"Only facts that are true now, or all"`
+	Threshold      float64   `query:"threshold" minimum:"-1" maximum:"1" default:"-1" doc:"The least score; 0.55 if it is negative"`
 }
 
 type recallOutput struct {
@@ -79,7 +84,10 @@ func recall(ctx context.Context, c caller, in *recallInput) (*recallOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	o := memory.RecallOptions{Mode: memory.Mode(in.Mode), Limit: in.Limit, IncludeCleared: in.IncludeCleared, IncludeTrace: in.IncludeTrace, Neighbours: in.Neighbours}
+	o := memory.RecallOptions{
+		Mode: memory.Mode(in.Mode), Limit: in.Limit, IncludeCleared: in.IncludeCleared, IncludeTrace: in.IncludeTrace, Neighbours: in.Neighbours,
+		Prefix: in.Prefix, After: in.After, Before: in.Before, Facts: memory.FactTime(in.Facts),
+	}
 	if in.Threshold >= 0 {
 		o.Threshold = &in.Threshold
 	}

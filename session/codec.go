@@ -240,6 +240,9 @@ func (d document) session() (Session, bool, error) {
 // DecodeHeader reads only the header of a session document: what follows it
 // is not looked at, so a caller may pass the beginning of a long one.
 func DecodeHeader(data []byte) (Info, error) {
+	if info, ok := scanHeader(data); ok {
+		return info, nil
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return Info{}, invalid("document", "is not a JSON object")

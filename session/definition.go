@@ -69,6 +69,7 @@ type MemoryPolicy struct {
 	Tools         bool          `json:"tools,omitempty"`
 	Scopes        []string      `json:"scopes,omitempty"`
 	Blocks        []MemoryBlock `json:"blocks,omitempty"`
+	Facts         *Facts        `json:"facts,omitempty"` // nil: none are extracted
 }
 
 // Recall bounds the passages added to a request.
@@ -119,6 +120,7 @@ func (d Definition) Clone() Definition {
 		m := *d.Memory
 		m.Limit, m.Slack = clonePtr(m.Limit), clonePtr(m.Slack)
 		m.Scopes, m.Blocks = slices.Clone(m.Scopes), slices.Clone(m.Blocks)
+		m.Facts = m.Facts.clone()
 		if m.Recall != nil {
 			r := *m.Recall
 			r.Threshold, r.Scopes = clonePtr(r.Threshold), slices.Clone(r.Scopes)

@@ -258,6 +258,7 @@ func (c *problems) memory(m *MemoryPolicy) {
 	}
 	c.scopes("memory.scopes", m.Scopes)
 	c.blocks(m)
+	c.facts(m.Facts)
 	if r := m.Recall; r != nil {
 		r.Scopes = cleanNames(r.Scopes)
 		if r.Limit < 0 || r.Limit > 100 {

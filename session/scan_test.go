@@ -160,3 +160,70 @@ func FuzzRecord_fastAndStrictDecoderAgree(f *testing.F) {
 	f.Add([]byte(`{"seq":2,"at":"2026-01-02T03:04:05Z","kind":"message_added","data":{"message":{"id":"m","seq":2,"createdAt":"2026-01-02T03:04:05Z","role":"user","content":"a\u00e9\n"}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) { agree(t, data) })
 }
+
+// A header is read in one pass if it has the written form. A space in front makes
+// the strict decoder read it, which must find the same.
+func TestDecodeHeader_bothWaysFindTheSame(t *testing.T) {
+	t.Parallel()
+	strict := func(text string) (session.Info, error) { return session.DecodeHeader([]byte(" " + text)) }
+	same := func(text string) {
+		t.Helper()
+		fast, err := session.DecodeHeader([]byte(text))
+		slow, slowErr := strict(text)
+		if (err == nil) != (slowErr == nil) || !reflect.DeepEqual(fast, slow) {
+			t.Errorf("%s\n read as %+v, %v\n want %+v, %v", text, fast, err, slow, slowErr)
+		}
+	}
+	score, later := 0.5, noon.Add(1000)
+	full := session.Info{
+		ID: "s", Name: "Zoë \"quoted\"", Tenant: "t", UserID: "u", ParentID: "p", Origin: session.OriginFork, Kind: session.KindTask,
+		Fork:     &session.ForkPoint{Version: 1, Seq: 2, Depth: 3},
+		Task:     &session.TaskRow{Title: "a", Prompt: "b", Status: "c", StopReasons: []string{"d"}, LastProgressScore: &score},
+		Workflow: &session.WorkflowRow{Name: "w", Status: "s"}, Depth: 1, Status: session.Active, Version: 4, Seq: 9,
+		AgentName: "a", AgentLabel: "A", MessageCount: 5, Pending: 1, CreatedAt: noon, UpdatedAt: noon, ExpiresAt: &later,
+	}
+	for _, info := range []session.Info{full, newSession(t).Info()} {
+		raw, err := info.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf(`{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw)
+		if got, err := session.DecodeHeader([]byte(text)); err != nil || !reflect.DeepEqual(got, info) {
+			t.Fatalf("%s\n read as %+v, %v", text, got, err)
+		}
+		for i := 0; i < len(text); i += 3 {
+			same(text[:i])
+			same(text[:i] + text[i+1:])
+			for _, c := range []string{`"`, "0", "}", "\\", "\xff"} {
+				same(text[:i] + c + text[i+1:])
+			}
+			same(text[:i] + ",-"[i%2:] + text[i:])
+		}
+		same(strings.Replace(text, `"depth":`, `"depth":1,"depth":`, 1))
+		same(strings.Replace(text, `"version":`, `"version":99999999999999999999,"x":`, 1))
+		same(strings.Replace(text, `"parentId"`, `"ParentId"`, 1))
+		same(text + "whatever follows")
+	}
+}
+
+func BenchmarkDecodeHeader(b *testing.B) {
+	info := session.Info{
+		ID: "0195a3c4-7b1e-7c3a-9f00-000000000001", Tenant: "default", Origin: session.OriginRoot, Kind: session.KindChat, Status: session.Active,
+		Version: 4, Seq: 9, AgentName: "agent", AgentLabel: "Agent", MessageCount: 5, CreatedAt: noon, UpdatedAt: noon,
+	}
+	raw, err := info.MarshalJSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw)
+	for name, data := range map[string][]byte{"written": text, "other": append([]byte(" "), text...)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := session.DecodeHeader(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -224,7 +224,7 @@ func (c *Cells) Len() int {
 // Enough is how many vectors a search compares so that it finds nearly all of
 // the nearest. It grows with the root of the number of vectors in the place.
 func (c *Cells) Enough() int {
-	return max(1024, int(6*math.Sqrt(float64(c.Len())*meanCell)))
+	return max(1024, int(4*math.Sqrt(float64(c.Len())*meanCell)))
 }
 
 // Worth reports whether it takes less to search the cells for some vectors of the

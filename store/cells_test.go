@@ -183,3 +183,43 @@ func TestPacked_partsAreTheVectorsThatWerePacked(t *testing.T) {
 		t.Errorf("nothing has %d parts", len(parts))
 	}
 }
+
+// BenchmarkCells says how many of the ten nearest of many vectors are found in
+// the cells near the query, and how many vectors are compared for that. There are
+// 500 vectors about each subject.
+func BenchmarkCells(b *testing.B) {
+	const dimensions = 128
+	for _, size := range []int{100_000, 1_000_000} {
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers each time
+		w := newWorld(dimensions)
+		for range size {
+			w.add(about(random, dimensions, size/500))
+		}
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			found, most, asked := 0, 0, 0
+			for b.Loop() {
+				query := about(random, dimensions, size/500)
+				near, compared := w.near(query)
+				most = max(most, compared)
+				b.StopTimer()
+				var all []float64
+				for _, members := range w.members {
+					for _, p := range members {
+						score, _, _ := p.Score(query)
+						all = append(all, score)
+					}
+				}
+				exact := best(all)
+				for _, score := range near {
+					if score >= exact[9] {
+						found++
+					}
+				}
+				asked++
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(found)/float64(10*asked), "recall@10")
+			b.ReportMetric(float64(most), "compared")
+		})
+	}
+}

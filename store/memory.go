@@ -324,9 +324,13 @@ func MessageText(m session.Message) string {
 	return strings.Join(texts, "\n")
 }
 
-// EntryText returns the text that is shown of a found entry: a string as it is,
-// any other value as JSON.
+// EntryText returns the text that is shown of a found entry: a string as it is, a
+// fact (an object whose "fact" is a string) as that string, any other value as
+// JSON.
 func EntryText(value json.RawMessage) string {
+	if fact, ok := factText(value); ok {
+		return fact
+	}
 	var text string
 	if value = bytes.TrimSpace(value); len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &text) == nil {
 		return text
@@ -334,5 +338,20 @@ func EntryText(value json.RawMessage) string {
 	return string(value)
 }
 
-// EntryWords returns the searched text of an entry: its key and its text.
-func EntryWords(key string, value json.RawMessage) string { return key + "\n" + EntryText(value) }
+// factText returns the text of an entry that is a fact.
+func factText(value json.RawMessage) (string, bool) {
+	var f struct {
+		Fact string `json:"fact"`
+	}
+	ok := bytes.Contains(value, []byte(`"fact"`)) && json.Unmarshal(value, &f) == nil && f.Fact != ""
+	return f.Fact, ok
+}
+
+// EntryWords returns the searched text of an entry: its key and its text. The key
+// of a fact says nothing.
+func EntryWords(key string, value json.RawMessage) string {
+	if fact, ok := factText(value); ok {
+		return fact
+	}
+	return key + "\n" + EntryText(value)
+}

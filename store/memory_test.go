@@ -184,3 +184,18 @@ func FuzzWords(f *testing.F) {
 		}
 	})
 }
+
+func TestEntryText_ofAFactIsWhatItSays(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string][2]string{
+		`"tea"`:                         {"tea", "k\ntea"},
+		`{"fact":"tea","validFrom":1}`:  {"tea", "tea"},
+		`{"fact":1}`:                    {`{"fact":1}`, "k\n" + `{"fact":1}`},
+		`["fact"]`:                      {`["fact"]`, "k\n" + `["fact"]`},
+		`{"other":"the \"fact\" here"}`: {`{"other":"the \"fact\" here"}`, "k\n" + `{"other":"the \"fact\" here"}`},
+	} {
+		if text, words := store.EntryText([]byte(value)), store.EntryWords("k", []byte(value)); text != want[0] || words != want[1] {
+			t.Errorf("%s is shown as %q and searched as %q", value, text, words)
+		}
+	}
+}

@@ -14,7 +14,7 @@ const (
 	modeChatText     = "You are talking with a user about a task. Answer what was asked."
 
 	workspaceText  = "\n\nYou work in the folder %s on %s."
-	agentsFileText = " Its AGENTS.md says how to work in it:\n\n%s"
+	agentsFileText = "AGENTS.md of this folder says how to work in it:\n\n%s"
 
 	repeatedCallText = "You have called %s on %s %d times in a row. The answer will not change. Use what you know, or try something else."
 	sameTargetText   = "Most of your last calls were about %s. Decide what you still need to know about it, and move on."

@@ -75,19 +75,28 @@ func DescribeWorkspace(dir string) string {
 		return ""
 	}
 	about := fmt.Sprintf(workspaceText, dir, runtime.GOOS)
+	if text := AgentsFile(dir); text != "" {
+		about += " " + text
+	}
+	return about
+}
+
+// AgentsFile returns what the AGENTS.md of a folder asks of agents, as a part of
+// a prompt; "" where there is none, or where it leads out of the folder.
+func AgentsFile(dir string) string {
 	root, err := os.OpenRoot(filepath.FromSlash(dir))
 	if err != nil {
-		return about // its tools say what is wrong with it
+		return "" // tools say what is wrong with it
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
 	file, _, err := regular.Open(root, agentsFile, agentsFile)
 	if err != nil {
-		return about
+		return ""
 	}
 	defer file.Close() //nolint:errcheck // nothing was written
 	text, err := io.ReadAll(io.LimitReader(file, maxAgentsFile+1))
 	if err != nil {
-		return about
+		return ""
 	}
-	return about + fmt.Sprintf(agentsFileText, tool.Head(string(text), maxAgentsFile))
+	return fmt.Sprintf(agentsFileText, tool.Head(string(text), maxAgentsFile))
 }

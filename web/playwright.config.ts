@@ -5,7 +5,7 @@ export default defineConfig({
   testDir: './tests',
   timeout: 120_000,
   expect: { timeout: 30_000 },
-  workers: 1,
+  workers: 2,
   retries: 0, // a test that passes only sometimes is a fault
   forbidOnly: true,
   reporter: 'line',

@@ -37,7 +37,10 @@ func (p *program) chatCommand() *cobra.Command {
 		},
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
 answer, Ctrl-D leaves; "holdfast chat --session REF" continues. At a terminal you can edit
-the line, the up key brings earlier lines back, and a pasted block is one message.
+the text, Alt-Enter or a backslash at the end begins another line, the up key brings earlier
+messages back, Ctrl-R searches them, and what you paste keeps its lines. @FILE in a message
+attaches a file, and so does /attach. What AGENTS.md of the workspace says becomes part of
+the prompt of a new session.
 
 The agent may read files in the workspace; the --allow flags offer it more tools. A call
 that no rule and no mode allows waits for your response: a terminal asks you, elsewhere the
@@ -81,8 +84,9 @@ type chat struct {
 	last       int64 // number of the last message that was printed
 	used       session.Usage
 	cost       session.Cost
-	unfinished error // why the last turn has no answer yet: interrupted, or calls wait
-	ended      bool  // the program was asked to end, not only the turn
+	unfinished error          // why the last turn has no answer yet: interrupted, or calls wait
+	ended      bool           // the program was asked to end, not only the turn
+	attached   []session.Part // to the next message
 }
 
 // open makes a session or comes back to one.

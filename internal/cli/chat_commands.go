@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,7 @@ func (c *chat) handleLine(ctx context.Context, text string) (done bool, err erro
 	case len(words) == 0:
 		return false, nil
 	case !strings.HasPrefix(text, "/"):
-		return c.turn(ctx, holdfast.SendMessage{Text: text})
+		return c.sendText(ctx, text)
 	}
 	name, arg := words[0], strings.TrimSpace(strings.TrimPrefix(text, words[0]))
 	for _, known := range chatCommands() {
@@ -63,7 +64,7 @@ func (c *chat) handleLine(ctx context.Context, text string) (done bool, err erro
 		c.Err.Status("%s is not a command; /help lists them; to send the line as a message, begin it with a space", name)
 		return false, nil
 	}
-	return c.turn(ctx, holdfast.SendMessage{Text: text})
+	return c.sendText(ctx, text)
 }
 
 // runCommand runs a command. Errors are printed and the conversation
@@ -121,8 +122,10 @@ func chatCommands() []chatCommand {
 		{name: helpCommand, about: "this list"},
 		{name: quitCommand, about: "leave; so does Ctrl-D"},
 		{name: retryCommand, about: "run the last turn again, if it failed", personal: true},
+		{name: "/attach", takes: "[FILE]", about: "attach a file to your next message; @FILE in a message does it too", personal: true, run: (*chat).attach},
 		{name: "/info", about: "the status of this session", run: (*chat).showInfo},
 		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
+		{name: "/reasoning", about: "what the model thought before its last answer", run: (*chat).showReasoning},
 		{name: "/cost", about: "tokens and money used so far", run: (*chat).showUsage},
 		{name: "/tools", about: "what the agent can call", run: (*chat).showTools},
 		{name: "/versions", about: "the versions of this session, for /rewind", run: (*chat).showVersions},
@@ -213,6 +216,29 @@ func (c *chat) rewind(ctx context.Context, arg string) error {
 		return err
 	}
 	return c.change(ctx, holdfast.RewindSession{To: to})
+}
+
+// showReasoning shows what the model thought since the last message of the
+// person, whole.
+func (c *chat) showReasoning(ctx context.Context, _ string) error {
+	s, err := c.e.Get(ctx, c.info.ID)
+	if err != nil {
+		return err
+	}
+	var thoughts []string
+	for i := s.Len() - 1; i >= 0 && s.Message(i).Role != session.RoleUser; i-- {
+		for _, part := range slices.Backward(s.Message(i).Content) {
+			if part.Type == session.PartReasoning && strings.TrimSpace(part.Text) != "" {
+				thoughts = append(thoughts, strings.TrimSpace(part.Text))
+			}
+		}
+	}
+	if len(thoughts) == 0 {
+		c.Err.Status("the model tells no thoughts before its last answer")
+		return nil
+	}
+	slices.Reverse(thoughts)
+	return c.Out.Print(c.ForOutput(strings.Join(thoughts, "\n\n")) + "\n")
 }
 
 func (c *chat) prune(ctx context.Context, arg string) error {

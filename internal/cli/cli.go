@@ -39,9 +39,10 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 // program is one run of the command.
 type program struct {
 	*setup.Setup
-	noColor bool
-	debug   bool // a stack when the program fails
-	begun   bool // a command's own work has begun: errors are no longer about usage
+	noColor      bool
+	noAgentsFile bool // new sessions are not told what AGENTS.md says
+	debug        bool // a stack when the program fails
+	begun        bool // a command's own work has begun: errors are no longer about usage
 }
 
 func (p *program) run(args []string) (code int) {
@@ -101,7 +102,7 @@ restart of the machine: leave it at any moment and continue where it was.
 
 ` + refHelp + `
 
-With --server URL, chat, send, run, task, sessions, pending and respond work on the sessions
+With --server URL, ask, chat, send, run, task, sessions, pending and respond work on the sessions
 of "holdfast serve" on another machine. Files are read here; agents run there.
 
 Your settings are in a file, see "holdfast config". Environment: HOLDFAST_STORE the store; HOLDFAST_SERVER a server in its place, with

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,11 @@ func (p *program) definitionsCommand() *cobra.Command {
 func (p *program) definitionsListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list [DIR …]", Aliases: []string{"ls"}, Short: "list the agents that are defined",
-		Long: "List the agents that are defined in the user's directory and in " + setup.ProjectAgents + ",\nor in the directories given. With --json: an array of definitions.",
-		RunE: func(_ *cobra.Command, dirs []string) error {
+		Long: "List the agents that are defined in the user's directory and in " + setup.ProjectAgents + ",\nor in the directories given. With --server: those of the server. With --json: an array of definitions.",
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if e, err := p.OpenServer(); e != nil || err != nil {
+				return p.listServerAgents(cmd.Context(), e, err, dirs)
+			}
 			r := p.Registry(dirs...)
 			for _, bad := range r.Problems() {
 				p.Err.Warn("%v", bad)
@@ -42,17 +46,40 @@ func (p *program) definitionsListCommand() *cobra.Command {
 				p.Err.Status("no definitions in %s", strings.Join(dirs, " or "))
 				return nil
 			}
-			t := terminal.Table{Head: []string{"NAME", "MODEL", "DESCRIPTION", "FILE"}, Flex: 2}
-			for _, d := range all {
-				model := d.Model
-				if model == "" {
-					model = "default"
-				}
-				t.Add(terminal.Styled(d.Name, terminal.Bold), terminal.Styled(terminal.OneLine(model), terminal.Plain), terminal.Styled(terminal.OneLine(d.Description), terminal.Plain), terminal.Styled(terminal.OneLine(r.Path(d.Name)), terminal.Dim))
-			}
-			return p.Out.Print(t.Layout(p.Out))
+			return p.printAgents(all, "FILE", func(d session.Definition) string { return r.Path(d.Name) })
 		},
 	}
+}
+
+// printAgents prints agents, with a last column of this name.
+func (p *program) printAgents(all []session.Definition, last string, of func(session.Definition) string) error {
+	t := terminal.Table{Head: []string{"NAME", "MODEL", "DESCRIPTION", last}, Flex: 2}
+	for _, d := range all {
+		t.Add(terminal.Styled(d.Name, terminal.Bold), terminal.Styled(terminal.OneLine(cmp.Or(d.Model, "default")), terminal.Plain),
+			terminal.Styled(terminal.OneLine(d.Description), terminal.Plain), terminal.Styled(terminal.OneLine(of(d)), terminal.Dim))
+	}
+	return p.Out.Print(t.Layout(p.Out))
+}
+
+func (p *program) listServerAgents(ctx context.Context, e *setup.Env, err error, dirs []string) error {
+	if err == nil && len(dirs) > 0 {
+		err = &session.InvalidError{Field: "DIR", Reason: "a server has its own definitions"}
+	}
+	if err != nil {
+		return err
+	}
+	all, err := e.Server.Agents(ctx)
+	if err != nil {
+		return err
+	}
+	if p.JSON {
+		return p.PrintJSON(all)
+	}
+	if len(all) == 0 {
+		p.Err.Status("the server has no definitions")
+		return nil
+	}
+	return p.printAgents(all, "LABEL", func(d session.Definition) string { return d.Label })
 }
 
 // fileReport is what is wrong with one file.

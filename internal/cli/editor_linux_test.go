@@ -18,13 +18,14 @@ import (
 // sitting is the real program at a real terminal, which sends it signals as
 // one does.
 type sitting struct {
-	t     *testing.T
-	env   map[string]string
-	keys  *os.File
-	tty   *os.File
-	shown *transcript
-	cmd   *exec.Cmd
-	found unix.Termios
+	t      *testing.T
+	env    map[string]string
+	keys   *os.File
+	tty    *os.File
+	shown  *transcript
+	screen *ptytest.Screen
+	cmd    *exec.Cmd
+	found  unix.Termios
 }
 
 // sit starts a chat in the session "s" with an offline model of that pace.
@@ -37,21 +38,16 @@ func sit(t *testing.T, pace string) *sitting {
 func sitWith(t *testing.T, env map[string]string) *sitting {
 	t.Helper()
 	ours, theirs := ptytest.Open(t, 80)
-	s := &sitting{t: t, env: env, keys: ours, tty: theirs, shown: newTranscript()}
+	s := &sitting{t: t, env: env, keys: ours, tty: theirs, shown: newTranscript(), screen: ptytest.NewScreen(80, 24)}
 	if env["XDG_DATA_HOME"] == "" {
 		env["XDG_DATA_HOME"] = t.TempDir()
 	}
 	s.found = s.modes()
-	s.cmd = s.holdfast("chat", "--name", "s")
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirs, theirs, theirs
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	s.start("chat", "--name", "s")
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(s.shown, ours) // ends with an error when the other end is closed
+		_, _ = io.Copy(io.MultiWriter(s.shown, s.screen), ours) // ends with an error when the other end is closed
 	}()
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
@@ -60,6 +56,17 @@ func sitWith(t *testing.T, env map[string]string) *sitting {
 	})
 	s.shown.wait(t, "› ")
 	return s
+}
+
+// start starts the program at the terminal.
+func (s *sitting) start(args ...string) {
+	s.t.Helper()
+	s.cmd = s.holdfast(args...)
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = s.tty, s.tty, s.tty
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // saved waits until a version is saved and the next line is asked for: keys
@@ -162,7 +169,7 @@ func TestChat_aPastedBlockIsOneMessage(t *testing.T) {
 	t.Parallel()
 	s := sit(t, "0s")
 	s.press("see: " + "\x1b[200~one\r\ntwo\n\tthree\x1b[31m\r\x1b[201~")
-	s.shown.wait(t, "see: one↵two↵ three")
+	s.shown.wait(t, "three\uFFFD[31m")
 	s.press("\r")
 	s.saved("2")
 	s.press("\x04")

@@ -29,7 +29,7 @@ func firstBlock(t *testing.T, path string) string {
 func TestGuide_firstRequests(t *testing.T) {
 	t.Parallel()
 	block := firstBlock(t, "../../docs/server.md")
-	port, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +19,7 @@ import (
 
 func (p *program) memoryCommand() *cobra.Command {
 	return group("memory", "show and change what sessions, users and agents remember",
-		p.memoryListCommand(), p.memoryGetCommand(), p.memorySetCommand(), p.searchCommand("search"), p.memoryForgetCommand(), p.blocksCommand())
+		p.memoryListCommand(), p.memoryGetCommand(), p.memorySetCommand(), p.searchCommand("search"), p.memoryForgetCommand(), p.blocksCommand(), p.factsCommand())
 }
 
 // addScopeFlag adds the flag that chooses whose memory a command is about.
@@ -114,99 +114,6 @@ func (p *program) memoryForgetCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *program) blocksCommand() *cobra.Command {
-	var (
-		set, add, insert, replace, with string
-		line                            int
-		ifVersion                       int64
-	)
-	cmd := &cobra.Command{
-		Use: "blocks REF [NAME]", Short: "show and change the texts that are always part of the prompt", Args: cobra.RangeArgs(1, 2),
-		Long: `List the memory blocks of a session, which its definition declares and which are always
-part of the prompt. With NAME print the text of one, or change it: --set the whole text,
---append a line, --insert a line --after a line, or --replace a part of it --with another.
-With --json: an array of blocks, or the block.`,
-	}
-	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
-		changed := func(flag string) bool { return cmd.Flags().Changed(flag) }
-		var edits []memory.BlockEdit
-		for _, c := range []struct {
-			flag string
-			edit memory.BlockEdit
-		}{
-			{"set", memory.BlockEdit{Do: memory.BlockSet, Text: set}},
-			{"append", memory.BlockEdit{Do: memory.BlockAppend, Text: add}},
-			{"insert", memory.BlockEdit{Do: memory.BlockInsert, Text: insert, Line: line}},
-			{"replace", memory.BlockEdit{Do: memory.BlockReplace, Old: replace, Text: with}},
-		} {
-			if changed(c.flag) {
-				edits = append(edits, c.edit)
-			}
-		}
-		switch {
-		case len(edits) > 0 && len(args) == 0:
-			return &session.InvalidError{Field: "name", Reason: "say which block to change"}
-		case len(edits) > 1:
-			return &session.InvalidError{Field: "edit", Reason: "give one of --set, --append, --insert and --replace"}
-		case changed("with") != changed("replace"):
-			return &session.InvalidError{Field: "replace", Reason: "--replace and --with go together"}
-		case changed("after") && !changed("insert"):
-			return &session.InvalidError{Field: "after", Reason: "is for --insert"}
-		}
-		m, err := e.Memory(ctx, i.ID)
-		if err != nil {
-			return err
-		}
-		if len(edits) == 0 {
-			return p.printBlocks(ctx, m, args)
-		}
-		b, err := m.EditBlock(ctx, args[0], edits[0], ifVersionOption(cmd, ifVersion)...)
-		if err != nil {
-			return err
-		}
-		return p.PrintResult(b, "changed %s · version %d · %d of %d characters", terminal.OneLine(b.Name), b.Version, b.Size, b.Limit)
-	})
-	f := cmd.Flags()
-	f.StringVar(&set, "set", "", "make `TEXT` the whole text")
-	f.StringVar(&add, "append", "", "add the line `TEXT` at the end")
-	f.StringVar(&insert, "insert", "", "add the line `TEXT` after the line of --after")
-	f.IntVar(&line, "after", 0, "the line `N` to insert after; 0 is before the first")
-	f.StringVar(&replace, "replace", "", "replace the part `OLD`, which must be there once")
-	f.StringVar(&with, "with", "", "`TEXT` that stands in its place; empty removes it")
-	addIfVersionFlag(cmd, &ifVersion)
-	return cmd
-}
-
-// printBlocks prints all blocks, a line each, or the text of the one that is named.
-func (p *program) printBlocks(ctx context.Context, m memory.Handle, name []string) error {
-	blocks, err := m.Blocks(ctx)
-	if err != nil {
-		return err
-	}
-	if len(name) > 0 {
-		available := []string{}
-		for _, b := range blocks {
-			if b.Name == name[0] {
-				return p.PrintResult(b, "%s", p.ForOutput(b.Text))
-			}
-			available = append(available, b.Name)
-		}
-		return &session.NotFoundError{What: "block", ID: name[0], Available: available}
-	}
-	switch {
-	case p.JSON:
-		return p.PrintJSON(blocks)
-	case len(blocks) == 0:
-		p.Err.Status("the definition of this session declares no blocks; see memory.blocks")
-		return nil
-	}
-	t := terminal.Table{Head: []string{"BLOCK", "SCOPE", "TEXT", "SIZE", "VER"}, Flex: 2}
-	for _, b := range blocks {
-		t.Add(terminal.Styled(terminal.OneLine(b.Name), terminal.Bold), terminal.Styled(string(b.Scope), terminal.Plain), terminal.Styled(terminal.Shortened(b.Text, 200), terminal.Plain), terminal.Styled(fmt.Sprintf("%d/%d", b.Size, b.Limit), terminal.Plain), terminal.Styled(strconv.FormatInt(b.Version, 10), terminal.Plain))
-	}
-	return p.Out.Print(t.Layout(p.Out))
-}
-
 func (p *program) recallCommand() *cobra.Command { return p.searchCommand("recall") }
 
 // searchCommand finds what was said and stored.
@@ -215,7 +122,8 @@ func (p *program) searchCommand(name string) *cobra.Command {
 		o         memory.RecallOptions
 		scopes    []string
 		threshold float64
-		mode      string
+
+		mode, facts, after, before string
 	)
 	cmd := &cobra.Command{
 		Use: name + " REF QUERY", Short: "search a session and its memory", Args: cobra.ExactArgs(2),
@@ -231,7 +139,14 @@ It needs a store that can be searched.`,
 		if cmd.Flags().Changed("threshold") {
 			o.Threshold = &threshold
 		}
-		o.Mode = memory.Mode(mode)
+		o.Mode, o.Facts = memory.Mode(mode), memory.FactTime(facts)
+		var err error
+		if o.After, err = momentFlag("after", after); err != nil {
+			return err
+		}
+		if o.Before, err = momentFlag("before", before); err != nil {
+			return err
+		}
 		if o.Mode != memory.Keyword {
 			e.EmbedAll(ctx)
 		}
@@ -255,7 +170,21 @@ It needs a store that can be searched.`,
 	f.Float64Var(&threshold, "threshold", memory.DefaultThreshold, "how well a passage must match, from `0` to 1: the share of the query's words it contains, or how close its meaning is")
 	f.StringSliceVar(&scopes, "scope", nil, "where to look, as `SCOPE`[,…]: session, user, agent (default session)")
 	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
+	f.StringVar(&o.Prefix, "prefix", "", "only stored values whose keys are below `KEY`")
+	f.StringVar(&after, "after", "", "only what was written after `TIME`, as 2026-01-31 or 2026-01-31T12:00:00Z")
+	f.StringVar(&before, "before", "", "only what was written before `TIME`")
+	f.StringVar(&facts, "facts", string(memory.FactsNow), "`WHICH` facts: now (those that are true now) or all")
 	return cmd
+}
+
+// momentFlag reads a day or an instant of a flag; "" is none.
+func momentFlag(name, text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil || text == "" {
+			return t, nil
+		}
+	}
+	return time.Time{}, &session.InvalidError{Field: name, Reason: fmt.Sprintf("%q is not a day as 2026-01-31 or a moment as 2026-01-31T12:00:00Z", text)}
 }
 
 func (p *program) printHits(hits []memory.Hit) error {
@@ -334,21 +263,25 @@ func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory
 	return p.PrintResult(e, "remembered %s · version %d", terminal.OneLine(key), e.Version)
 }
 
-// printEntries prints everything under a prefix, a line each.
-func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix string) error {
+// allEntries reads everything under a prefix.
+func allEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix string) ([]memory.Entry, error) {
 	all := []memory.Entry{}
 	for after := ""; ; {
 		page, err := m.Keys(ctx, scope, prefix, memory.KeyPage{After: after})
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			break
+		if err != nil || len(page) == 0 {
+			return all, err
 		}
 		all = append(all, page...)
 		after = page[len(page)-1].Key
 	}
+}
+
+// printEntries prints everything under a prefix, a line each.
+func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix string) error {
+	all, err := allEntries(ctx, m, scope, prefix)
 	switch {
+	case err != nil:
+		return err
 	case p.JSON:
 		return p.PrintJSON(all)
 	case len(all) == 0:
@@ -400,69 +333,4 @@ func valueOf(arg string, raw bool) (any, error) {
 		return nil, &session.InvalidError{Field: "value", Reason: fmt.Sprintf("%q is not JSON", arg)}
 	}
 	return json.RawMessage(arg), nil
-}
-
-func (p *program) historyCommand() *cobra.Command {
-	var (
-		o      memory.HistoryOptions
-		oldest bool
-	)
-	cmd := &cobra.Command{
-		Use: "history REF", Short: "print messages, also those that the model no longer sees", Args: cobra.ExactArgs(1),
-		Long: `Print messages of a session, also those that the model no longer sees: the last ones, in
-their order. With --json: a page; its field next is the number to continue from.`,
-		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
-			o := o
-			if oldest {
-				o.Order = memory.Oldest
-			}
-			page, err := p.printHistory(ctx, e, i.ID, o)
-			if err != nil || p.JSON || page.Next == 0 {
-				return err
-			}
-			way := "--before"
-			if oldest {
-				way = "--after"
-			}
-			p.Err.Status("\n%s; there are more: %s %d", partText(page), way, page.Next)
-			return nil
-		}),
-	}
-	f := cmd.Flags()
-	f.IntVarP(&o.Limit, "limit", "n", 0, "at most `N` messages (default 10)")
-	f.BoolVar(&oldest, "oldest", false, "print the first messages, not the last")
-	f.Int64Var(&o.BeforeSeq, "before", 0, "only messages before number `SEQ`")
-	f.Int64Var(&o.AfterSeq, "after", 0, "only messages after number `SEQ`")
-	f.BoolVar(&o.IncludeTrace, "trace", false, "also tool calls and their results")
-	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
-	return cmd
-}
-
-// printHistory prints a page in the order it was said.
-func (p *program) printHistory(ctx context.Context, e *setup.Env, id string, o memory.HistoryOptions) (memory.Page, error) {
-	m, err := e.Memory(ctx, id)
-	if err != nil {
-		return memory.Page{}, err
-	}
-	page, err := m.History(ctx, o)
-	if err != nil {
-		return page, err
-	}
-	if p.JSON {
-		return page, p.PrintJSON(page)
-	}
-	if o.Order != memory.Oldest {
-		slices.Reverse(page.Messages)
-	}
-	for _, message := range page.Messages {
-		if err := p.Out.Print(display.MessageText(p.Out, p.Now(), message)); err != nil {
-			return page, err
-		}
-	}
-	return page, nil
-}
-
-// partText returns how much of the whole a page is.
-func partText(page memory.Page) string {
-	return fmt.Sprintf("%d of %s", len(page.Messages), terminal.CountOf(page.Total, "message"))
 }

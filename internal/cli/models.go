@@ -31,8 +31,12 @@ func (p *program) modelsListCommand() *cobra.Command {
 whose lengths and prices are known. A provider may have others: any name of the form
 provider/model can be used. No provider is called; "models check" does that.
 
-Prices are in US dollars for a million tokens.`,
-		RunE: func(*cobra.Command, []string) error {
+Prices are in US dollars for a million tokens. With --server: the models that the server can
+use.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if e, err := p.OpenServer(); e != nil || err != nil {
+				return p.listServerModels(cmd.Context(), e, err)
+			}
 			c, err := p.Catalog()
 			if err != nil {
 				return err
@@ -42,6 +46,20 @@ Prices are in US dollars for a million tokens.`,
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list models of providers that are not set up")
 	return cmd
+}
+
+func (p *program) listServerModels(ctx context.Context, e *setup.Env, err error) error {
+	if err != nil {
+		return err
+	}
+	names, err := e.Server.Models(ctx)
+	if err != nil {
+		return err
+	}
+	if p.JSON {
+		return p.PrintJSON(names)
+	}
+	return p.Out.Print(strings.Join(append(names, ""), "\n"))
 }
 
 func (p *program) printOffer(o setup.ModelOffer) error {

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/display"
 	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 func (p *program) askCommand() *cobra.Command {
@@ -22,6 +22,7 @@ func (p *program) askCommand() *cobra.Command {
   holdfast ask "Which port does HTTPS use?"
   git diff | holdfast ask "Write a commit message"
   holdfast ask < question.txt
+  holdfast ask --file chart.png "What does this show?"
 
 What comes through a pipe is the question, or follows TEXT. A terminal shows the answer while the
 model writes it. With --json: {"sessionId", "model", "reply", "usage", "cost"}.
@@ -29,8 +30,13 @@ model writes it. With --json: {"sessionId", "model", "reply", "usage", "cost"}.
 A tool call that no rule allows waits for your response: a terminal asks for it, elsewhere
 the exit code is 19 and "holdfast respond" continues.`,
 	}
+	files := addFileFlag(cmd)
 	cmd.RunE = p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
 		text, err := p.readQuestion(ctx, args)
+		if err != nil {
+			return err
+		}
+		attached, err := readAttachments(*files)
 		if err != nil {
 			return err
 		}
@@ -39,12 +45,12 @@ the exit code is 19 and "holdfast respond" continues.`,
 			return err
 		}
 		e.EmbedForRecall(ctx, s)
-		s, err = p.converse(ctx, e, s.ID(), holdfast.SendMessage{Text: text}, p.Out.Terminal && !p.JSON, p.ReadLine(ctx))
+		s, err = p.converse(ctx, e, s.ID(), newMessage(text, attached), p.Out.Terminal && !p.JSON, p.ReadLine(ctx))
 		if p.JSON && err == nil {
-			return p.PrintJSON(newAskReply(s, e.ModelOf(s)))
+			return p.PrintJSON(newAskReply(s))
 		}
 		if err == nil && p.Err.Terminal {
-			p.Err.Status("%s answered · go on with: holdfast chat --session %s", e.ModelOf(s), display.ShortID(s.ID()))
+			p.Err.Status("%s answered · go on with: holdfast chat --session %s", answeredBy(s), display.ShortID(s.ID()))
 		}
 		return err
 	})
@@ -61,8 +67,16 @@ type askReply struct {
 	Cost      session.Cost  `json:"cost"`
 }
 
-func newAskReply(s session.Session, model string) askReply {
-	r := askReply{SessionID: s.ID(), Model: model, Reply: s.Reply()}
+// answeredBy returns the model that gave the last answer.
+func answeredBy(s session.Session) string {
+	if e := s.Execution(); e != nil && len(e.Steps) > 0 {
+		return e.Steps[len(e.Steps)-1].Model
+	}
+	return ""
+}
+
+func newAskReply(s session.Session) askReply {
+	r := askReply{SessionID: s.ID(), Model: answeredBy(s), Reply: s.Reply()}
 	if e := s.Execution(); e != nil {
 		r.Usage, r.Cost = e.Usage, e.Cost
 	}
@@ -101,6 +115,7 @@ func (p *program) newChat(ctx context.Context, e *setup.Env, agent, name, model 
 	if model != "" {
 		def.Model = model
 	}
+	p.addAgentsFile(e, &def)
 	if def.Model == "" {
 		if err := e.CheckDefaultModel(); err != nil {
 			return session.Session{}, err
@@ -113,10 +128,23 @@ func (p *program) newChat(ctx context.Context, e *setup.Env, agent, name, model 
 	return s, err
 }
 
+// addAgentsFile makes what the AGENTS.md of the workspace says part of the prompt.
+// The agents of a server work elsewhere.
+func (p *program) addAgentsFile(e *setup.Env, def *session.Definition) {
+	if e.Server != nil || p.noAgentsFile || p.IsOn("HOLDFAST_NO_AGENTS_FILE") {
+		return
+	}
+	if text := task.AgentsFile(p.Permissions.Dir()); text != "" {
+		def.SystemPrompt = strings.TrimSpace(def.SystemPrompt + "\n\n" + text)
+		p.Err.Status("AGENTS.md of the workspace is part of the prompt; --no-agents-file leaves it out")
+	}
+}
+
 // addNewChatFlags gives a command the flags of a new conversation.
 func (p *program) addNewChatFlags(cmd *cobra.Command, agent, name, model *string) {
 	f := cmd.Flags()
 	f.StringVar(agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
+	f.BoolVar(&p.noAgentsFile, "no-agents-file", false, "leave AGENTS.md of the workspace out of the prompt, like $HOLDFAST_NO_AGENTS_FILE")
 	f.StringVar(name, "name", "", "`NAME` of the new session")
 	f.StringVar(&p.User, "user", "", "`NAME` of the user that the new session belongs to, whose memory the agent shares (default $HOLDFAST_USER, else no user)")
 	f.StringVar(model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a model of the provider whose key is set)")

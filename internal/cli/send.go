@@ -24,6 +24,8 @@ continued first; with --continue and no TEXT that is all, so that no message is 
 With --stream the answer is printed while the model writes it, with the work of tools on
 standard error; a terminal always shows both. With --json: the session document after the turn.
 
+--file attaches files, such as images.
+
 With --model another model answers from now on, as after "holdfast sessions set-model":
 that makes a version of its own before the turn.
 
@@ -32,11 +34,12 @@ the exit code is 19 and "holdfast respond" continues.
 
 ` + refHelp,
 	}
+	files := addFileFlag(cmd)
 	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 		if stream && p.JSON {
 			return &session.InvalidError{Field: "stream", Reason: "--json prints the document at the end; give either --stream or --json"}
 		}
-		action, err := p.chooseAction(ctx, i, args, goOn)
+		action, err := p.chooseAction(ctx, i, args, *files, goOn)
 		if err != nil {
 			return err
 		}
@@ -120,9 +123,12 @@ func (p *program) sendTurn(ctx context.Context, e *setup.Env, i session.Info, a 
 }
 
 // chooseAction returns the action of a command line: send a message, or continue.
-func (p *program) chooseAction(ctx context.Context, i session.Info, args []string, goOn bool) (holdfast.Action, error) {
+func (p *program) chooseAction(ctx context.Context, i session.Info, args, files []string, goOn bool) (holdfast.Action, error) {
 	if goOn != (len(args) == 0) {
 		return nil, &session.InvalidError{Field: "text", Reason: "give either a text or --continue"}
+	}
+	if goOn && len(files) > 0 {
+		return nil, &session.InvalidError{Field: "file", Reason: "goes with a text; --continue sends no message"}
 	}
 	if goOn {
 		return holdfast.ContinueExecution{}, nil
@@ -131,5 +137,9 @@ func (p *program) chooseAction(ctx context.Context, i session.Info, args []strin
 	if err != nil {
 		return nil, err
 	}
-	return holdfast.SendMessage{Text: text}, checkCanSend(i, text)
+	if err := checkCanSend(i, text); err != nil {
+		return nil, err
+	}
+	attached, err := readAttachments(files)
+	return newMessage(text, attached), err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/docsite"
 	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/internal/web"
 	"github.com/holdfast-dev/holdfast/node"
@@ -27,6 +28,7 @@ import (
 type serving struct {
 	listen    string
 	advertise string
+	listener  net.Listener
 	prefix    string
 	hosts     []string
 	origins   []string
@@ -60,7 +62,12 @@ At the end the server takes no new streams, gives turns --drain to finish and th
 interrupts them: nothing is lost, any process can continue them.`,
 		PreRunE: p.chooseDemoStore,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.Address = s.address()
+			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", s.listen)
+			if err != nil {
+				return fmt.Errorf("listen on %s: %w", s.listen, err)
+			}
+			defer func() { _ = listener.Close() }() // the server has closed it
+			s.listener, p.Address = listener, s.address(listener.Addr())
 			if p.Demo {
 				remove, err := p.prepareDemo()
 				if err != nil {
@@ -93,11 +100,10 @@ interrupts them: nothing is lost, any process can continue them.`,
 	return p.AddSettings(p.AddPermissionFlags(cmd))
 }
 
-// address returns where other nodes reach the server, "" if it cannot be known
-// before it listens.
-func (s serving) address() string {
-	host, port, err := net.SplitHostPort(s.listen)
-	if s.advertise != "" || err != nil || port == "0" {
+// address returns where other nodes reach the server, "" if it cannot be known.
+func (s serving) address(listening net.Addr) string {
+	host, port, err := net.SplitHostPort(listening.String())
+	if s.advertise != "" || err != nil {
 		return s.advertise
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -137,9 +143,13 @@ func (p *program) serve(ctx context.Context, e *setup.Env, s serving) error {
 	if err != nil {
 		return err
 	}
+	pages, err := docsite.New(page)
+	if err != nil {
+		return err
+	}
 	keys := apikey.New(e.Runtime, p.Now)
 	config := server.Config{
-		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.Now, nil), Work: workOf(e.Store), Address: p.Address, Page: page, Agents: e.Agents.Registry(), Models: e.ModelNames, Tools: e.ToolList,
+		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.Now, nil), Work: workOf(e.Store), Address: p.Address, Page: pages, Agents: e.Agents.Registry(), Models: e.ModelNames, Tools: e.ToolList,
 		Missing: e.Missing, Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: setup.ThisBuild().Version, Logger: p.RequestLog(s.quiet), Now: p.Now,
 	}
 	config.Nodes, config.Node = node.New(e.Runtime, p.Now), p.newSelf()
@@ -163,21 +173,17 @@ func (p *program) serve(ctx context.Context, e *setup.Env, s serving) error {
 		return err
 	}
 	defer api.Close()
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", s.listen, err)
-	}
 	first, err := p.firstKey(ctx, keys)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	listening := &http.Server{
 		Handler: api, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.RequestLog(s.quiet).Handler(), slog.LevelWarn),
 	}
 	listening.RegisterOnShutdown(api.Drain)
-	p.Err.Status("listening on %s://%s%s · store %s", s.scheme(), listener.Addr(), s.prefix, e.URL)
-	p.Err.Status("open %s in a browser, once and within ten minutes", s.pageURL(listener.Addr(), api.LoginPath(apikey.Key{Scopes: []apikey.Scope{apikey.Admin}})))
+	p.Err.Status("listening on %s://%s%s · store %s", s.scheme(), s.listener.Addr(), s.prefix, e.URL)
+	p.Err.Status("open %s in a browser, once and within ten minutes", s.pageURL(s.listener.Addr(), api.LoginPath(apikey.Key{Scopes: []apikey.Scope{apikey.Admin}})))
 	if first != "" {
 		p.Err.Status("an administrator's key, shown this once: %s", first)
 	}
@@ -193,13 +199,13 @@ func (p *program) serve(ctx context.Context, e *setup.Env, s serving) error {
 	ended := make(chan error, 1)
 	go func() {
 		if s.cert != "" {
-			ended <- listening.ServeTLS(listener, s.cert, s.key)
+			ended <- listening.ServeTLS(s.listener, s.cert, s.key)
 			return
 		}
-		ended <- listening.Serve(listener)
+		ended <- listening.Serve(s.listener)
 	}()
 	if p.Demo {
-		if err := p.fillDemo(ctx, e, keys, s.pageURL(listener.Addr(), s.prefix)); err != nil {
+		if err := p.fillDemo(ctx, e, keys, s.pageURL(s.listener.Addr(), s.prefix)); err != nil {
 			p.Err.Warn("%v", err)
 		}
 	}

@@ -5,6 +5,8 @@ package cli_test
 import (
 	"bufio"
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -104,6 +106,21 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 			t.Errorf("%s: %d, want %d, %v", start, res.StatusCode, want, err)
 		}
 	}
+	for path, want := range map[string]string{"/sessions": "assets/index-", "/docs/": `href="design.md"`, "/docs/search?q=fencing": "design.md#leases-and-fencing"} {
+		asked, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked.Header.Set("Authorization", "Bearer "+key)
+		res, err := http.DefaultClient.Do(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err := errors.Join(err, res.Body.Close()); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d, %v", path, res.StatusCode, err)
+		}
+	}
 	made, err := c.Create(ctx, session.Definition{Name: "echo"}, holdfast.WithName("trip"))
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +146,9 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		if strings.Contains(string(out), "chat 0/32") && strings.Contains(string(out), "ready") {
+			if !strings.Contains(string(out), s.url) {
+				t.Errorf("other nodes do not learn the address %s:\n%s", s.url, out)
+			}
 			break
 		}
 		time.Sleep(50 * time.Millisecond)

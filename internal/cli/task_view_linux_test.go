@@ -15,7 +15,7 @@ func TestTaskView_leavesOneDrawing(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, d.err)
 	}
 	const wide = 1000 // the question is no part of the drawing
-	shown := strings.Join(ptytest.Screen(t, d.err.String(), wide), "\n")
+	shown := strings.Join(ptytest.Shown(t, d.err.String(), wide), "\n")
 	for _, once := range []string{"note it · completed · ", "✓ note it", "3 turns · 2 tool calls"} {
 		if strings.Count(shown, once) != 1 {
 			t.Errorf("%q is not there once in\n%s", once, shown)

@@ -277,3 +277,23 @@ func TestSend_keyOfAProviderIsNotKept(t *testing.T) {
 		t.Errorf("the document is\n%s", exported)
 	}
 }
+
+// What a model thinks is one line before its answer; the whole is a command.
+func TestChat_reasoningIsFolded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.answers(
+		provtest.Reply{Reasoning: []string{"Let me see.\nIt is a sum", " of two.\x1b[2J"}, Calls: []provtest.Call{{ID: "c1", Name: "calculator", Arguments: []string{`{"expression":"40+2"}`}}}},
+		provtest.Reply{Reasoning: []string{"So it is 42."}, Text: []string{"4", "2."}},
+	)
+	d.must("/reasoning\nhow much?\n/reasoning\n", "chat")
+	d.tells("the model tells no thoughts")
+	told := d.err.String()
+	thought, called, again := strings.Index(told, "thought · Let me see. It is a sum"), strings.Index(told, "→ calculator"), strings.Index(told, "thought · So it is 42.")
+	if thought < 0 || called < thought || again < called || strings.Count(told, "thought · ") != 2 {
+		t.Errorf("told is\n%s", told)
+	}
+	if want := "42.\nLet me see.\nIt is a sum of two.\uFFFD[2J\n\nSo it is 42.\n"; strings.ReplaceAll(d.out.String(), "\x1b", "\uFFFD") != want {
+		t.Errorf("shown is %q, want %q", d.out.String(), want)
+	}
+}

@@ -176,7 +176,7 @@ func MessageText(to *terminal.Screen, now time.Time, m session.Message) string {
 	indent(m.Content.Text())
 	for _, part := range m.Content {
 		if part.Type != session.PartText {
-			indent("[" + part.Type + "]")
+			indent("[" + strings.TrimSpace(part.Type+" "+terminal.OneLine(part.Name)) + "]")
 		}
 	}
 	for _, call := range m.ToolCalls {

@@ -29,10 +29,13 @@ type TurnView struct {
 
 	mu       sync.Mutex // guards the rest
 	seen     int64      // the last change that was heard of
+	tables   terminal.Tables
 	wrap     terminal.Wrapper
 	style    terminal.Markdown
 	shown    []byte // of the answer that is coming
 	draft    []byte // what there is of it; shorter where it comes again
+	thought  string // before the answer, and not shown yet
+	thinks   bool   // what was thought is shown, and may go on
 	Printed  bool   // some of an answer was shown
 	open     bool   // the last line of it has no end yet
 	waitLine *terminal.WaitLine
@@ -89,16 +92,43 @@ func (n *TurnView) Take(u holdfast.Update) {
 			n.draft = n.draft[:0]
 		case said && c.Op == projector.Finished:
 			answer, whole = answer+c.Item.Message.Text, true
+		case c.Item.Reasoning != nil:
+			n.think(c)
 		case c.Item.Call != nil:
+			n.showThought()
 			n.showCall(c)
 		}
 	}
 	if whole {
 		n.settle(answer)
+		n.thinks = false
 	}
 	if d := u.Dropped; d != nil && d.Again { // else the error of the turn says how it ended
 		n.askAgain(*d)
 	}
+}
+
+// think keeps what a model thinks before it answers, until the answer comes.
+func (n *TurnView) think(c projector.Change) {
+	switch {
+	case c.Op == projector.Withdrawn:
+		n.thought = ""
+	case c.Op == projector.Grew && !n.thinks:
+		n.thought += c.Item.Reasoning.Text
+	case c.Op == projector.Finished && !n.thinks:
+		n.thought = c.Item.Reasoning.Text
+	case c.Op == projector.Finished:
+		n.thinks = false
+	}
+}
+
+// showThought shows the beginning of what was thought, folded into one line.
+func (n *TurnView) showThought() {
+	if strings.TrimSpace(n.thought) == "" {
+		return
+	}
+	n.printLine("thought · %s", n.thought)
+	n.thought, n.thinks = "", true
 }
 
 // showDraft shows what was not shown yet of the answer that is coming.
@@ -109,9 +139,11 @@ func (n *TurnView) showDraft() {
 	if !bytes.HasPrefix(n.draft, n.shown) {
 		n.voidShown()
 	}
+	n.showThought()
 	n.waitLine.StopWaiting()
 	n.Printed, n.open = true, true
-	n.print(n.wrap.Write(n.ForOutput(string(n.draft[len(n.shown):])), n.Out.Width()))
+	width := n.Out.Width()
+	n.print(n.wrap.Write(n.tables.Write(n.ForOutput(string(n.draft[len(n.shown):])), width), width))
 	n.shown = append(n.shown, n.draft[len(n.shown):]...)
 }
 
@@ -201,7 +233,8 @@ func (n *TurnView) printLine(format string, args ...any) {
 // endLine ends the line of an answer that something else follows.
 func (n *TurnView) endLine() {
 	if n.open {
-		n.print(n.wrap.End(n.Out.Width()))
+		width := n.Out.Width()
+		n.print(n.wrap.Write(n.tables.End(width), width) + n.wrap.End(width))
 		fmt.Fprintln(n.Out, n.style.End())
 		n.open = false
 	}

@@ -39,7 +39,8 @@ var building = map[string]place{
 	"internal/regular": {floor: 0},
 
 	// The pages of the documentation.
-	"docs": {floor: 0},
+	"docs":             {floor: 0},
+	"internal/docsite": {floor: 1},
 
 	// What a search knows about words.
 	"internal/language": {floor: 0},

@@ -25,12 +25,20 @@ func Open(t *testing.T, columns uint16) (ours, theirs *os.File) {
 	var locked, number int32
 	control(syscall.TIOCSPTLCK, unsafe.Pointer(&locked))
 	control(syscall.TIOCGPTN, unsafe.Pointer(&number))
-	size := [4]uint16{24, columns}
-	control(syscall.TIOCSWINSZ, unsafe.Pointer(&size))
+	SetSize(t, ours, columns, 24)
 	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ours.Close() })
 	return ours, theirs
+}
+
+// SetSize gives a terminal another size, and tells the program that runs there.
+func SetSize(t *testing.T, ours *os.File, columns, rows uint16) {
+	t.Helper()
+	size := [4]uint16{rows, columns}
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, ours.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
+		t.Fatalf("size terminal: %v", errno)
+	}
 }

@@ -34,6 +34,7 @@ type sessions interface {
 	List(ctx context.Context, q store.Query) (store.Page, error)
 	Holder(ctx context.Context, id string) (store.Lease, bool, error)
 	Memory(ctx context.Context, id string) (memory.Handle, error)
+	ExtractFacts(ctx context.Context, id string) (int, error)
 
 	Log(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error]
 	Watch(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error]

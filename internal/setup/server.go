@@ -21,7 +21,7 @@ import (
 // againstServer are the commands that work against a server, which has the sessions
 // and runs the agents. Those that need no sessions never ask for one.
 var againstServer = []string{
-	"chat", "send", "acp", "mcp", "pending", "pending show", "respond", "run", "task", "sessions", "import", "open", "keys", "schedules", "nodes",
+	"ask", "chat", "send", "models list", "definitions list", "acp", "mcp", "pending", "pending show", "respond", "run", "task", "sessions", "import", "open", "keys", "schedules", "nodes",
 }
 
 // hereOnly are the commands that work on a store or on files of this machine, and
@@ -43,7 +43,7 @@ var HereFlags = []string{
 
 // agentsWork are the commands that have agents work.
 var agentsWork = []string{
-	"chat", "send", "acp", "mcp", "respond", "run", "sessions continue", "sessions retry", "sessions resume",
+	"ask", "chat", "send", "acp", "mcp", "respond", "run", "sessions continue", "sessions retry", "sessions resume",
 	"task start", "task resume", "task continue", "task retry", "task approve", "task deny", "task send",
 }
 
@@ -92,7 +92,7 @@ func (p *Setup) OpenServer() (*Env, error) {
 func (p *Setup) CheckAgainstServer(url string) error {
 	path := strings.TrimPrefix(p.Command.CommandPath(), "holdfast ")
 	group, _, _ := strings.Cut(path, " ")
-	if why := hereOnly[path]; why != "" || !slices.Contains(againstServer, group) {
+	if why := hereOnly[path]; why != "" || !slices.Contains(againstServer, group) && !slices.Contains(againstServer, path) {
 		return &UnavailableError{
 			What:   fmt.Sprintf("\"holdfast %s\" does not work against the server %s: %s", path, url, cmp.Or(why, "it needs no sessions")),
 			Remedy: "run it where the store is, with --store or without HOLDFAST_SERVER",

@@ -7,43 +7,44 @@ import (
 	"strings"
 )
 
-// completeLine completes the word before the cursor: one of the commands, or the
-// name of a file after one. It returns what to insert, "" where nothing
-// fits or more than one thing does.
-func completeLine(before string, commands []string) string {
-	start := strings.LastIndexByte(before, ' ') + 1
+// completeLine completes the word before the cursor: one of the commands at the
+// beginning, else the name of a file, also behind an @. It returns what to
+// insert, and all that the word may become.
+func completeLine(before string, commands []string) (more string, choices []string) {
+	start := strings.LastIndexAny(before, " \n\t") + 1
 	word := before[start:]
 	if start == 0 && strings.HasPrefix(word, "/") {
-		return completion(word, slices.Clone(commands))
+		return completeWord(word, slices.Clone(commands))
 	}
 	if word == "" {
-		return ""
+		return "", nil
 	}
+	word = strings.TrimPrefix(word, "@")
 	dir, _ := filepath.Split(word)
 	entries, err := os.ReadDir(filepath.Join(".", dir))
 	if filepath.IsAbs(dir) {
 		entries, err = os.ReadDir(dir)
 	}
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	var names []string
 	for _, e := range entries {
-		if name := dir + e.Name(); e.IsDir() {
-			names = append(names, name+string(filepath.Separator))
-		} else {
-			names = append(names, name)
+		name := dir + e.Name()
+		if e.IsDir() {
+			name += string(filepath.Separator)
 		}
+		names = append(names, name)
 	}
-	return completion(word, names)
+	return completeWord(word, names)
 }
 
-// completion returns what all names that begin with a word have in common after
-// it.
-func completion(word string, names []string) string {
+// completeWord returns what all names that begin with a word have in common after
+// it, and those names.
+func completeWord(word string, names []string) (more string, choices []string) {
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) })
 	if len(names) == 0 {
-		return ""
+		return "", nil
 	}
 	common := names[0]
 	for _, name := range names[1:] {
@@ -52,5 +53,5 @@ func completion(word string, names []string) string {
 			common = string(r[:len(r)-1])
 		}
 	}
-	return common[len(word):]
+	return common[len(word):], names
 }

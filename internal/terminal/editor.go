@@ -3,25 +3,34 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"golang.org/x/term"
 )
 
-// Editor reads lines from a person's terminal: arrow keys and the usual control
-// keys edit the line, up and down bring earlier ones back, also those of earlier
-// chats, Tab completes commands and file names, and what is pasted is one piece
-// of text. The terminal is in raw mode only while a line is read.
+// Editor reads what a person types at a terminal, a line or several: Enter
+// sends, Alt-Enter and a backslash at the end begin another line. The arrow keys and the usual
+// control keys edit, up and down bring earlier messages back, also those of
+// earlier chats, Ctrl-R searches them, Tab completes commands and file names,
+// and what is pasted is kept as it is. The terminal is in raw mode only while
+// something is read.
 type Editor struct {
 	in       *Input
 	out      *Screen
 	keys     *keyboard
 	History  *History
-	commands []string // that Tab completes
+	commands []string          // that Tab completes
+	pressed  <-chan keyOrError // nil: no key is waited for
 
 	mu     sync.Mutex
 	before *term.State // guarded by mu; nil: the terminal is as it was found
 	closed bool        // guarded by mu
+}
+
+type keyOrError struct {
+	key key
+	err error
 }
 
 // NewEditor returns nil where lines cannot be edited: in a pipe, or at a terminal that
@@ -30,54 +39,62 @@ func (p *Console) NewEditor(commands []string) *Editor {
 	if !p.In.Terminal || !p.Out.Terminal || p.In.file == nil || p.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	return &Editor{in: p.In, out: p.Out, keys: &keyboard{from: p.In, to: p.Out}, History: &History{}, commands: commands}
+	return &Editor{in: p.In, out: p.Out, keys: &keyboard{from: p.In}, History: &History{}, commands: commands}
 }
 
 // Message reads what a person says to the agent, which can be brought back later.
-func (e *Editor) Message(prompt string) (string, error) { return e.line(prompt, e.History) }
+func (e *Editor) Message(prompt string) (string, error) { return e.read(prompt, e.History) }
 
 // Response reads what a person says about something else.
-func (e *Editor) Response(prompt string) (string, error) { return e.line(prompt, &History{}) }
+func (e *Editor) Response(prompt string) (string, error) { return e.read(prompt, &History{}) }
 
-// line returns what a person types at the prompt. Ctrl-C drops what was typed; with
+// read returns what a person types at the prompt. Ctrl-C drops what was typed; with
 // nothing typed it ends the input, as Ctrl-D does: io.EOF.
-func (e *Editor) line(prompt string, history *History) (string, error) {
+func (e *Editor) read(prompt string, history *History) (string, error) {
 	if err := e.open(); err != nil {
 		return "", err
 	}
 	defer e.restore()
+	resized, stop := notifyResize()
+	defer stop()
+	d := &draft{out: e.out, prompt: prompt, history: history, commands: e.commands, recalled: -1}
+	d.draw()
 	for {
-		e.keys.begin()
-		// A Terminal that has seen Ctrl-C reports it for ever.
-		t := term.NewTerminal(e.keys, prompt)
-		t.History, t.AutoCompleteCallback = history, e.completeAtTab
-		if columns := e.out.Width(); columns > 0 {
-			if err := t.SetSize(columns, 24); err != nil {
-				return "", fmt.Errorf("size terminal: %w", err)
+		if e.pressed == nil {
+			e.pressed = e.waitForKey()
+		}
+		select {
+		case <-resized:
+			d.resize()
+		case pressed := <-e.pressed:
+			e.pressed = nil
+			if IsEOF(pressed.err) {
+				return "", io.EOF
 			}
-		}
-		text, err := t.ReadLine()
-		switch {
-		case err == nil:
-			return cleanLine(text), nil
-		case !IsEOF(err):
-			return "", fmt.Errorf("read terminal: %w", err)
-		case !e.keys.broken || !e.keys.touched:
-			return "", io.EOF
-		}
-		if err := e.out.Print("^C\r\n"); err != nil {
-			return "", err
+			if pressed.err != nil {
+				return "", fmt.Errorf("read terminal: %w", pressed.err)
+			}
+			switch d.press(pressed.key) {
+			case draftSent:
+				text := strings.TrimRight(d.line.text(), "\n")
+				history.Add(text)
+				return text, nil
+			case draftEnded:
+				return "", io.EOF
+			}
 		}
 	}
 }
 
-// completeAtTab completes the word before the cursor.
-func (e *Editor) completeAtTab(line string, pos int, key rune) (string, int, bool) {
-	if key != '\t' {
-		return "", 0, false
-	}
-	more := completeLine(line[:pos], e.commands)
-	return line[:pos] + more + line[pos:], pos + len(more), true
+// waitForKey reads a key beside the drawing. A read that waits for a person
+// cannot be interrupted: it is left behind and ends with the program.
+func (e *Editor) waitForKey() <-chan keyOrError {
+	pressed := make(chan keyOrError, 1)
+	go func() {
+		k, err := e.keys.next()
+		pressed <- keyOrError{k, err}
+	}()
+	return pressed
 }
 
 func (e *Editor) open() error {

@@ -1,8 +1,12 @@
 package tiktoken_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -144,6 +148,61 @@ func TestCounter_isOfTheEstimatesSize(t *testing.T) {
 	got, estimate := counter(t, "o3")(m), memory.Estimate(m)
 	if got < estimate*3/4 || got > estimate*4/3 {
 		t.Errorf("counted %d, estimated %d", got, estimate)
+	}
+}
+
+// An estimate that is too small would overrun a model's context.
+func TestEstimate_countsAtMostATenthTooFew(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers each time
+	noise := make([]byte, 600)
+	for i := range noise {
+		noise[i] = byte(random.Uint32())
+	}
+	code, err := os.ReadFile("tiktoken.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type order struct {
+		ID    string   `json:"id"`
+		Count int      `json:"count"`
+		OK    bool     `json:"ok"`
+		Items []string `json:"items"`
+		At    string   `json:"createdAt"`
+	}
+	record := order{"8f14e45f-ceea-467f-a8a3-0b1a2c3d4e5f", 12345, true, []string{"first", "second"}, "2024-05-01T12:30:00Z"}
+	list, err := json.Marshal([]order{record, record, record})
+	if err != nil {
+		t.Fatal(err)
+	}
+	indented, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string]string{
+		"prose":    "The quick brown fox jumps over the lazy dog while nobody in particular watches. It is, as far as we know, a fine day.",
+		"code":     string(code),
+		"json":     string(list),
+		"indented": string(indented),
+		"hex":      hex.EncodeToString(noise),
+		"HEX":      strings.ToUpper(hex.EncodeToString(noise)),
+		"base64":   base64.StdEncoding.EncodeToString(noise),
+		"emoji":    strings.Repeat("😀🎉👩‍💻🚀❤️🇩🇪👍🏽", 20),
+		"chinese":  "我们明天早上九点在火车站见面,请不要忘记带上护照和机票。天气预报说会下雨,所以最好带一把伞。",
+		"japanese": "明日の朝九時に駅で待ち合わせましょう。パスポートと切符を忘れないでください。雨が降るそうです。",
+		"korean":   "내일 아침 아홉 시에 기차역에서 만나요. 여권과 표를 잊지 마세요. 비가 온다고 합니다.",
+		"russian":  "Завтра утром в девять часов встречаемся на вокзале. Не забудьте паспорт и билет, пожалуйста.",
+		"uuids":    strings.Repeat("8f14e45f-ceea-467f-a8a3-0b1a2c3d4e5f\n", 10),
+		"a log":    strings.Repeat("2024-05-01T12:30:00.123Z ERROR [worker-17] request 0x7ffeefbff5c8 failed: EOF (attempt 3/5)\n", 10),
+		"a table":  strings.Repeat("| 12.5 | -3.75e-4 | n/a |\n", 10),
+	} {
+		m := session.Message{Role: session.RoleUser, Content: session.Text(text)}
+		for _, model := range []string{"gpt-4o", "gpt-4"} {
+			got, want := memory.Estimate(m), counter(t, model)(m)
+			if 10*got < 9*want {
+				t.Errorf("%s, %s: estimated %d, counted %d", what, model, got, want)
+			}
+		}
 	}
 }
 

@@ -35,6 +35,33 @@ func longSession(b *testing.B, messages int) (*postgres.Store, session.Session) 
 	return st, load(b, st, "long")
 }
 
+// How long a bell takes to ring after a write through another node, which
+// pauses between its writes. Medians and the slowest hundredth.
+func BenchmarkBell_ofOthers(b *testing.B) {
+	url := pgtest.Schema(b)
+	here, there := open(b, url, postgres.Config{Poll: time.Hour}), open(b, url, postgres.Config{})
+	s, err := there.Create(b.Context(), fresh(b, "s"), store.Commit{ID: "create", At: noon()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	bell, stop := here.Bell(store.RefOf(s))
+	defer stop()
+	hushed(bell)
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		if s, err = there.Save(b.Context(), said(b, s, fmt.Sprint("message ", i)), store.Commit{ID: "c"}); err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		<-bell
+		took = append(took, time.Since(began))
+		hushed(bell)
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "p50-ms")
+	b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "p99-ms")
+}
+
 func benchHistories(b *testing.B, run func(b *testing.B, st *postgres.Store, s session.Session)) {
 	for _, n := range []int{10, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {

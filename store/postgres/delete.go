@@ -57,6 +57,19 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 	if err != nil {
 		return err
 	}
+	var user string
+	if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT user_id FROM listing WHERE sid = $1), '')`, sid).Scan(&user); err != nil {
+		return err
+	}
+	for _, log := range logs {
+		if err := lockPlace(ctx, tx, store.PlaceOf(r.Tenant, user, log, 0)); err != nil {
+			return err
+		}
+	}
+	cells, err := cellsOf(ctx, tx, logs)
+	if err != nil {
+		return err
+	}
 	// Snapshots, lineage, inbox, takings and keys are deleted with the row.
 	if _, err := tx.Exec(ctx, `DELETE FROM sessions WHERE sid = $1`, sid); err != nil {
 		return err
@@ -75,7 +88,7 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 			return err
 		}
 	}
-	return nil
+	return clearCells(ctx, tx, cells, r.Tenant, user)
 }
 
 // needed finds up to which change forks need the logs of deleted sessions.

@@ -45,16 +45,15 @@ func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string,
 			problems = append(problems, found...)
 		}
 	}
-	found, err := s.checkMemories(ctx)
-	if err != nil {
-		return nil, err
-	}
-	problems = append(problems, found...)
-	if found, err = s.orphans(ctx); err != nil {
-		return nil, err
+	for _, check := range []func(context.Context) ([]string, error){s.checkMemories, s.checkCells, s.orphans} {
+		found, err := check(ctx)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, found...)
 	}
 	p.Report(all.total(), all.total())
-	return append(problems, found...), nil
+	return problems, nil
 }
 
 // CheckSession lists what is wrong with one session.

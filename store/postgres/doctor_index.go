@@ -91,6 +91,9 @@ func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 	if _, err := s.repairMemories(ctx); err != nil {
 		return 0, err
 	}
+	if err := s.rebuildCells(ctx); err != nil {
+		return 0, err
+	}
 	p.Report(len(all.logs), len(all.logs))
 	n := 0
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {

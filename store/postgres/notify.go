@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// How long writes are collected before other nodes are notified. NOTIFY holds a
-// lock of the whole server while it commits: one for each write would halve the
-// rate of all. The first write after a pause is sent soon; while writes keep
-// coming, the delay grows and more go in one NOTIFY.
+// How long writes are collected before other nodes are notified again. NOTIFY
+// holds a lock of the whole server while it commits: one for each write would
+// halve the rate of all. The first write after a pause is sent at once; while
+// writes keep coming, the delay grows and more go in one NOTIFY.
 const (
 	firstDelay = 5 * time.Millisecond
 	lastDelay  = 40 * time.Millisecond
@@ -97,25 +97,24 @@ func (s *Store) notify(ctx context.Context) {
 	delay := firstDelay
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
-	for {
+	for closing := false; !closing; {
 		select {
 		case <-s.notices.wanted:
 		case <-ctx.Done():
-			return
+			closing = true
+		}
+		if err := s.sendNotices(ctx, s.notices.take()); err != nil && !errors.Is(err, context.Canceled) {
+			s.config.Logger.Warn("other nodes could not be notified of writes and will find them by polling", "err", err)
 		}
 		timer.Reset(delay)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		select {
-		case <-s.notices.wanted: // they keep coming
+		if len(s.notices.wanted) > 0 { // they keep coming
 			delay = min(2*delay, lastDelay)
-		default:
+		} else {
 			delay = firstDelay
-		}
-		if err := s.sendNotices(ctx, s.notices.take()); err != nil && !errors.Is(err, context.Canceled) {
-			s.config.Logger.Warn("other nodes could not be notified of writes and will find them by polling", "err", err)
 		}
 	}
 }

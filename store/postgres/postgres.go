@@ -129,6 +129,7 @@ type Store struct {
 	notices      notices
 	listener     *listener
 	index        indexing
+	cells        cellBuilding
 	closed       atomic.Bool
 	closing      chan struct{} // closed when the store is
 
@@ -193,6 +194,7 @@ func newStore(url string, c Config) (*Store, error) {
 	}
 	s := &Store{config: c, retryFor: defaultRetryFor, countsFor: countsFor, closing: make(chan struct{}), warm: warm.New(warm.Limit(c.WarmBytes))}
 	s.index = indexing{quiet: quietFor, late: lateAfter, soon: soonAfter, wanted: make(chan struct{}, 1), atOnce: searchAtOnce}
+	s.cells.above, s.cells.maxCell, s.cells.wanted = store.IndexAbove, store.MaxCell, make(chan struct{}, 1)
 	s.listener = &listener{store: s}
 	switch {
 	case c.ListenURL != "":
@@ -230,6 +232,7 @@ func (s *Store) start(ctx context.Context) (err error) {
 	s.notices.wanted = make(chan struct{}, 1)
 	s.background.Go(func() { s.notify(running) })
 	s.background.Go(func() { s.fillIndex(running) })
+	s.background.Go(func() { s.buildWanted(running) })
 	s.listener.start = sync.OnceFunc(func() {
 		s.background.Go(func() { s.listener.listen(running) })
 		s.background.Go(func() { s.listener.poll(running) })

@@ -1,8 +1,10 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -32,10 +34,25 @@ func initialize(t testing.TB, url string) {
 	}
 }
 
+// celled is a store in which one of three searches by meaning makes the index of
+// vectors before.
+type celled struct {
+	*postgres.Store
+	searches *atomic.Int64
+}
+
+func (c celled) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
+	if c.searches.Add(1)%3 == 0 {
+		_ = c.BuildCells(ctx) // if it fails, so does the search, or it is right without
+	}
+	return c.Store.Nearest(ctx, tenant, q)
+}
+
 // data is an empty store for the suite.
 func data(t testing.TB, url string, c postgres.Config) storetest.Data {
 	clock := storetest.NewClock()
 	var meter *pgx.Conn
+	var searches atomic.Int64
 	return storetest.Data{
 		Clock: clock,
 		Open: func(t testing.TB) store.Store {
@@ -48,7 +65,8 @@ func data(t testing.TB, url string, c postgres.Config) storetest.Data {
 			if err != nil {
 				t.Fatalf("open: %v", err)
 			}
-			return closing(t, st)
+			st.TinyCells()
+			return celled{closing(t, st), &searches}
 		},
 		Corrupt: func(t testing.TB, r store.Ref) {
 			t.Helper()

@@ -29,7 +29,7 @@ func rowsLeft(t *testing.T, url string) map[string]int {
 	t.Helper()
 	conn := pgtest.Connect(t, url)
 	left := map[string]int{}
-	for _, table := range []string{"sessions", "changes", "discards", "seals", "snapshots", "lineage", "inbox", "takings", "keys", "passages", "indexed", "message_vectors", "embedded"} {
+	for _, table := range []string{"sessions", "changes", "discards", "seals", "snapshots", "lineage", "inbox", "takings", "keys", "passages", "indexed", "message_vectors", "embedded", "vector_places", "vector_cells", "vector_members"} {
 		var n int
 		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
 			t.Fatal(err)

@@ -47,6 +47,11 @@ func (s *Store) Repair(ctx context.Context, p store.Progress) (repaired []string
 			repaired = append(repaired, wrong...)
 		}
 	}
+	cells, err := s.repairCells(ctx)
+	if err != nil {
+		return repaired, err
+	}
+	repaired = append(repaired, cells...)
 	entries, err := s.repairMemories(ctx)
 	p.Report(all.total(), all.total())
 	return append(repaired, entries...), err

@@ -56,6 +56,7 @@ type searchRun struct {
 // searched is a session whose transcript is searched.
 type searched struct {
 	id    string
+	user  string
 	known bool           // spans was read
 	spans []session.Span // none where it cannot be read
 }
@@ -188,18 +189,18 @@ func (r *searchRun) findSessions(ctx context.Context) error {
 	if r.query.Session == "" && !several {
 		return nil
 	}
-	rows, err := r.tx.Query(ctx, `SELECT s.sid, s.id FROM sessions s JOIN listing l ON l.sid = s.sid
+	rows, err := r.tx.Query(ctx, `SELECT s.sid, s.id, coalesce(l.user_id, '') FROM sessions s JOIN listing l ON l.sid = s.sid
 			WHERE s.tenant = @tenant AND s.id = @session AND @session::text <> '' AND l.status <> '`+string(session.Deleted)+`'
-		UNION SELECT s.sid, s.id FROM listing l JOIN sessions s ON s.sid = l.sid
+		UNION SELECT s.sid, s.id, coalesce(l.user_id, '') FROM listing l JOIN sessions s ON s.sid = l.sid
 			WHERE l.tenant = @tenant AND (l.user_id = @user OR @user::text = '') AND @several::boolean AND l.status <> '`+string(session.Deleted)+`'`,
 		pgx.NamedArgs{"tenant": r.tenant, "session": r.query.Session, "user": user, "several": several})
 	if err != nil {
 		return err
 	}
 	var sid int64
-	var id string
-	_, err = pgx.ForEachRow(rows, []any{&sid, &id}, func() error {
-		r.sessions[sid] = &searched{id: id}
+	var id, owner string
+	_, err = pgx.ForEachRow(rows, []any{&sid, &id, &owner}, func() error {
+		r.sessions[sid] = &searched{id: id, user: owner}
 		return nil
 	})
 	return err

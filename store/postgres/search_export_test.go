@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // OpenBusy opens a store that is never idle, so that it indexes only when it
@@ -44,6 +46,33 @@ const LogLock = logLock
 
 // IndexWanted indexes what this store wants to see in the index.
 func (s *Store) IndexWanted(ctx context.Context) { s.indexWanted(ctx) }
+
+// TinyCells makes even small places worth an index, with cells of at most three
+// vectors. Nothing may use the store yet.
+func (s *Store) TinyCells() { s.cells.above, s.cells.maxCell = 0, 3 }
+
+// BuildCells makes the index of vectors of every place there is.
+func (s *Store) BuildCells(ctx context.Context) error {
+	var places []embedderPlace
+	err := s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT DISTINCT v.eid, l.tenant, coalesce(l.user_id, ''), CASE WHEN coalesce(l.user_id, '') = '' THEN v.log ELSE 0 END, `+dimensionsOf+`
+			FROM message_vectors v JOIN lineage n ON n.log = v.log JOIN listing l ON l.sid = n.sid WHERE v.vector IS NOT NULL`)
+		if err != nil {
+			return err
+		}
+		places, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p embedderPlace, err error) {
+			err = row.Scan(&p.eid, &p.Tenant, &p.User, &p.Log, &p.Dimensions)
+			return p, err
+		})
+		return err
+	})
+	for _, p := range places {
+		if err == nil {
+			err = s.buildCells(ctx, p)
+		}
+	}
+	return err
+}
 
 // Unindexed counts the logs that searches had to read.
 func (s *Store) Unindexed() int {

@@ -72,6 +72,9 @@ func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embed
 			if err := messages.insertMessages(ctx, tx, eid); err != nil {
 				return err
 			}
+			if err := s.indexVectors(ctx, tx, eid, messages); err != nil {
+				return err
+			}
 			return entries.insertEntries(ctx, tx, eid)
 		})
 		s.config.OnWrite("after embedded")

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Nearest finds passages by their meaning. It compares every vector in the
-// searched places.
+// Nearest finds passages by their meaning. Of a large place that has an index it
+// compares the vectors of the cells near the query, of others every vector.
 func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
 	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]sto
 	}
 	var found []store.Passage
 	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		n := &vectorSearch{searchRun: searchRun{tx: tx, tenant: tenant, query: q.Search}, near: q, best: q.Nearest(), logs: map[heldBy]int64{}}
+		n := &vectorSearch{searchRun: searchRun{tx: tx, tenant: tenant, query: q.Search}, near: q, best: q.Nearest(), cells: &s.cells, logs: map[heldBy]int64{}}
 		found, err = n.run(ctx)
 		return err
 	})
@@ -43,6 +43,8 @@ type vectorSearch struct {
 	near store.Near
 	eid  int64
 	best *store.Nearest
+
+	cells *cellBuilding
 
 	discards map[int64][]session.Span // of each log
 	logs     map[heldBy]int64         // where the found messages lie
@@ -62,7 +64,7 @@ func (n *vectorSearch) run(ctx context.Context) (found []store.Passage, err erro
 		return nil, err
 	}
 	if len(n.sessions) > 0 {
-		for _, step := range []func(context.Context) error{n.findStretches, n.findDiscards, n.compareMessages} {
+		for _, step := range []func(context.Context) error{n.findStretches, n.findDiscards, n.compareTranscripts} {
 			if err := step(ctx); err != nil {
 				return nil, err
 			}
@@ -99,19 +101,19 @@ func (n *vectorSearch) findDiscards(ctx context.Context) error {
 // fetched is how many vectors are read in one round trip.
 const fetched = 2048
 
-// compareMessages compares the vectors of all logs, part by part, and after each
-// part finds the sessions that hold the near ones.
-func (n *vectorSearch) compareMessages(ctx context.Context) error {
-	_, err := n.tx.Exec(ctx, `DECLARE vectors NO SCROLL CURSOR FOR SELECT log, seq, at, vector FROM message_vectors
+// compareMessages compares all vectors of logs, part by part, and after each part
+// finds the sessions that hold the near ones. It returns how many it compared.
+func (n *vectorSearch) compareMessages(ctx context.Context, logs []int64) (compared int, err error) {
+	_, err = n.tx.Exec(ctx, `DECLARE vectors NO SCROLL CURSOR FOR SELECT log, seq, at, vector FROM message_vectors
 		WHERE log = ANY ($1::bigint[]) AND eid = $2::bigint AND ($3::boolean OR NOT trace) AND vector IS NOT NULL`,
-		slices.Collect(maps.Keys(n.stretches)), n.eid, n.query.Trace)
+		logs, n.eid, n.query.Trace)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for {
 		rows, err := n.tx.Query(ctx, `FETCH `+strconv.Itoa(fetched)+` FROM vectors`)
 		if err != nil {
-			return err
+			return compared, err
 		}
 		read, some := 0, []scored{}
 		var c scored
@@ -127,8 +129,12 @@ func (n *vectorSearch) compareMessages(ctx context.Context) error {
 		if err == nil {
 			err = n.addHeld(ctx, some)
 		}
-		if err != nil || read < fetched {
-			return err
+		if compared += read; err == nil && read < fetched {
+			_, err = n.tx.Exec(ctx, `CLOSE vectors`)
+			return compared, err
+		}
+		if err != nil {
+			return compared, err
 		}
 	}
 }

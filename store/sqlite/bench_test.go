@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -150,6 +152,32 @@ func BenchmarkList_metadata(b *testing.B) {
 }
 
 // Adding up what was spent costs what was spent in that time, not what was said.
+// How long a bell takes to ring after a write through another store, which to
+// SQLite is another process. Medians and the slowest hundredth.
+func BenchmarkBell_ofOthers(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "sessions.db")
+	here, there := open(b, path, sqlite.Config{}), open(b, path, sqlite.Config{})
+	s := long(b, there, 10)
+	bell, stop := here.Bell(store.RefOf(s))
+	defer stop()
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		next, err := s.With(noon(), session.NameChanged{Name: fmt.Sprint("name ", i)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if s, err = there.Save(b.Context(), next, store.Commit{ID: fmt.Sprint("c", i), At: noon()}); err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		<-bell
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "p50-ms")
+	b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "p99-ms")
+}
+
 func BenchmarkSpending(b *testing.B) {
 	st := benchStore(b)
 	for i := range 1000 {

@@ -162,7 +162,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	}
 	s.readers = newReaders(s.conns)
 	s.writer = newWriter(conn, &s.bells, c.OnWrite)
-	go s.writer.watchOthers(context.WithoutCancel(ctx)) // it runs until Close
+	go s.writer.watchOthers(context.WithoutCancel(ctx), abs+"-wal") // it runs until Close
 	s.indexer = newIndexer(ctx, s)
 	s.cells = newCellBuilder(ctx, s)
 	return s, nil

@@ -2,18 +2,30 @@ package sqlite
 
 import (
 	"context"
+	"os"
 	"time"
 )
 
-// watchEvery is how often writes of other processes are looked for.
-const watchEvery = 20 * time.Millisecond
+const (
+	// watchEvery is how often the file of the write-ahead log is looked at.
+	watchEvery = 2 * time.Millisecond
+	// askFor is how long the database is asked after that file has changed. It is
+	// written to before a commit can be seen, and its time may be too coarse to
+	// tell two writes apart.
+	askFor = 20 * time.Millisecond
+	// askEvery is how often the database is asked in any case.
+	askEvery = 20 * time.Millisecond
+)
 
 // watchOthers looks for writes of other processes while somebody waits for a
-// bell. Only the writer's connection can tell them from the store's own writes.
-func (w *writer) watchOthers(ctx context.Context) {
+// bell. Looking at the file is cheap and says that somebody wrote. Only the
+// writer's connection can tell writes of others from the store's own.
+func (w *writer) watchOthers(ctx context.Context, logFile string) {
 	defer close(w.watched)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	var was os.FileInfo
+	var asked, until time.Time
 	for {
 		var due <-chan time.Time
 		if !w.bells.Empty() {
@@ -24,6 +36,14 @@ func (w *writer) watchOthers(ctx context.Context) {
 			return
 		case <-w.wake:
 		case <-due:
+			now := time.Now()
+			if is, err := os.Stat(logFile); err == nil && (was == nil || is.Size() != was.Size() || !is.ModTime().Equal(was.ModTime())) {
+				was, until = is, now.Add(askFor)
+			}
+			if now.After(until) && now.Sub(asked) < askEvery {
+				continue
+			}
+			asked = now
 			w.lookDue.Store(true) // the leader looks when it is done
 			if w.leadIdle() {
 				w.callNext(ctx)

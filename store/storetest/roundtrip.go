@@ -270,6 +270,8 @@ func firstVersions(t testing.TB) []session.Session {
 		Memory: &session.MemoryPolicy{
 			Strategy: session.PruneSummary, Limit: &limit, SummaryPrompt: "Sum up.", SummaryModel: "test/small", Slack: &slack, ToolTrace: "current",
 			Recall: &session.Recall{Limit: 3, Threshold: &threshold, Scopes: []string{"user"}}, Tools: true, Scopes: []string{"session"},
+			Blocks: []session.MemoryBlock{{Name: "plan", Description: "What to do next.", Scope: "session", Limit: 500, Text: "Nothing yet.", ReadOnly: true}},
+			Facts:  &session.Facts{Model: "test/small", Prompt: "Find names.", Scope: "agent"},
 		},
 		Metadata: session.Values{"from": []byte(`"definition"`)},
 	}

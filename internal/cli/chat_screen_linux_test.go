@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/ptytest"
+)
+
+// varying are the parts of a screen that differ from run to run.
+var varying = regexp.MustCompile(`\b[0-9a-f]{8}\b|\b[0-9]+(?:\.[0-9]|m[0-9]{2})?s\b`)
+
+// fromPrompt returns what a screen shows from the first prompt on.
+func fromPrompt(text string) string {
+	if at := strings.Index(text, "\n› "); at >= 0 {
+		text = text[at+1:]
+	}
+	return varying.ReplaceAllStringFunc(text, func(part string) string {
+		if strings.HasSuffix(part, "s") {
+			return "TIME"
+		}
+		return "SESSION."
+	})
+}
+
+// shows waits until the screen is that of a file, with the cursor as a bar.
+// HOLDFAST_UPDATE writes the file anew, once the screen has a text.
+func (s *sitting) shows(name, text string) {
+	s.t.Helper()
+	path := filepath.Join("testdata", "screens", name+".txt")
+	if os.Getenv("HOLDFAST_UPDATE") != "" {
+		if err := os.WriteFile(path, []byte(s.screen.WaitFor(s.t, text, fromPrompt)+"\n"), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.screen.WaitUntil(s.t, strings.TrimSuffix(string(want), "\n"), fromPrompt)
+}
+
+func (s *sitting) resize(columns uint16) {
+	s.t.Helper()
+	s.screen.Resize(int(columns))
+	ptytest.SetSize(s.t, s.keys, columns, 24)
+}
+
+// The whole screen, while a person edits, pastes and resizes.
+func TestChat_screens(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	s.press("日本語 e\u0301 🙂 word\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[Dx")
+	s.shows("wide", "x▏ 🙂")
+	s.press("\x05\x1b\r\x1b[200~func main() {\r\n\tprintln(\"hi\")\r\n}\x1b[201~ and a line that is longer than a narrow terminal is wide, 日本語")
+	s.shows("pasted", "日本語▏")
+	s.resize(24)
+	s.shows("narrow", "\n  longer")
+	s.resize(80)
+	s.press("\x1b[A\x1b[A")
+	s.shows("wide_again", "{▏")
+	s.press("\r")
+	s.saved("2")
+	s.shows("answered", "TIME\n\n› ▏")
+	s.press("\x12MAIN")
+	s.shows("search", "search MAIN: 日")
+	s.press("\x07/h\t")
+	s.shows("choices", "/help  /history")
+	s.press("\x15no\x03")
+	s.shows("dropped", "^C\n› ▏")
+	s.press("\x03")
+	s.ends(exitOK)
+	s.hears("日本語 e\u0301x 🙂 word\nfunc main() {\n\tprintln(\"hi\")\n} and a line that is longer than a narrow terminal is wide, 日本語")
+}
+
+func TestChat_tablesAreAligned(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	s.press("\x1b[200~tea:\n| kind | minutes |\n|---|--:|\n| 玉露 | 2 |\n| sencha, the first | 1 |\n\nenjoy\x1b[201~\r")
+	s.saved("2")
+	s.shows("table", "TIME\n\n› ▏")
+	s.press("\x04")
+	s.ends(exitOK)
+}
+
+// Ctrl-C during an answer interrupts it, and once more leaves.
+func TestChat_interruptTwiceLeaves(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "1h")
+	s.press("a question\r")
+	s.shown.wait(t, "You ")
+	s.press("\x03")
+	s.shown.waitAfter(t, "your next message continues it", "› ")
+	s.shows("interrupted", "continues it\n\n› ▏")
+	s.press("\x03")
+	s.ends(exitInterrupted)
+}
+
+// A chat that is killed in the middle of an answer continues at the same
+// terminal.
+func TestChat_killedContinues(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "1h")
+	s.press("a question\r")
+	s.shown.wait(t, "You ")
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.cmd.Wait() // it was killed
+	s.env["HOLDFAST_OFFLINE_PACE"] = "0s"
+	s.start("chat", "--session", "s")
+	s.shown.waitAfter(t, "it was interrupted: continuing", "saved · version 2")
+	s.shown.waitAfter(t, "saved · version 2", "› ")
+	s.press("\x04")
+	s.ends(exitOK)
+	s.hears("a question")
+}

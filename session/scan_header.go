@@ -1,0 +1,92 @@
+package session
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// scanHeader is the header of a document in the form that it is written in. A
+// listing reads one for every session that it shows.
+func scanHeader(data []byte) (Info, bool) {
+	begin := `{"format":"` + Format + `","formatVersion":` + strconv.Itoa(FormatVersion) + `,"header":`
+	if len(data) < len(begin) || string(data[:len(begin)]) != begin || !utf8.Valid(data) {
+		return Info{}, false
+	}
+	p := &scanner{text: string(data[len(begin):])}
+	var i Info
+	if !p.info(&i) {
+		return Info{}, false
+	}
+	i, err := i.normal()
+	return i, err == nil
+}
+
+var infoFields = []string{
+	"sessionId", "name", "tenant", "userId", "origin", "kind", "status", "agentName", "agentLabel",
+	"parentId", "fork", "task", "workflow", "depth", "version", "seq", "messageCount", "pending", "createdAt", "updatedAt", "expiresAt",
+}
+
+func (p *scanner) info(i *Info) bool {
+	texts := [...]*string{
+		&i.ID, &i.Name, &i.Tenant, &i.UserID, (*string)(&i.Origin), (*string)(&i.Kind), (*string)(&i.Status), &i.AgentName, &i.AgentLabel,
+	}
+	return p.object(infoFields, func(field int) bool {
+		if field < len(texts) {
+			return p.string(texts[field])
+		}
+		switch infoFields[field] {
+		case "parentId":
+			return p.literal("null") || p.string(&i.ParentID)
+		case "fork":
+			return scanOptional(p, &i.Fork)
+		case "task":
+			return scanOptional(p, &i.Task)
+		case "workflow":
+			return scanOptional(p, &i.Workflow)
+		case "depth":
+			return p.count(&i.Depth)
+		case "version":
+			return p.number(&i.Version)
+		case "seq":
+			return p.number(&i.Seq)
+		case "messageCount":
+			return p.count(&i.MessageCount)
+		case "pending":
+			return p.count(&i.Pending)
+		case "createdAt":
+			return p.time(&i.CreatedAt)
+		case "updatedAt":
+			return p.time(&i.UpdatedAt)
+		case "expiresAt":
+			if p.literal("null") {
+				return true
+			}
+			i.ExpiresAt = new(time.Time)
+			return p.time(i.ExpiresAt)
+		}
+		return false
+	})
+}
+
+// count reads an integer that fits an int.
+func (p *scanner) count(into *int) bool {
+	var n int64
+	ok := p.number(&n)
+	*into = int(n)
+	return ok && int64(*into) == n
+}
+
+// scanOptional reads null, or an object by the strict decoder.
+func scanOptional[T any](p *scanner, into **T) bool {
+	if p.literal("null") {
+		return true
+	}
+	begin := p.at
+	if !strings.HasPrefix(p.text[begin:], "{") || !p.skip() {
+		return false
+	}
+	*into = new(T)
+	return DecodeStrict("header", []byte(p.text[begin:p.at]), *into) == nil
+}
