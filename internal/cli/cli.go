@@ -136,7 +136,7 @@ a bug in holdfast.`,
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
-	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.memoryCommand(), p.replayCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.importCommand(), p.memoryCommand(), p.replayCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
 	p.addCompletions(root)
 	return root
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/interop/foreign"
 	"github.com/holdfast-dev/holdfast/interop/instructor"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
@@ -17,12 +18,13 @@ import (
 func (p *program) importCommand() *cobra.Command {
 	var newID bool
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "store an exported session, or one of instructor-php or strands-cli; - reads standard input", Args: cobra.ExactArgs(1),
-		Long: `Store a session from a file: what "sessions export" printed, or a session file of
-instructor-php, whose credentials are never taken over. A directory is that of a run of
-strands-cli, which "holdfast run --resume" then continues. What the session was allowed is not
-taken over, and its approvals are asked for again. What was left out is listed on standard
-error. With --json: the header.`,
+		Use: "import PATH", Short: "store sessions of a file, our own or another program's; - reads standard input", Args: cobra.ExactArgs(1),
+		Long: `Store the sessions of a file. Its format is found out: what "sessions export" printed, a
+session file of instructor-php, a transcript of Claude Code, a SQLite file of the OpenAI Agents
+SDK or of LangGraph, or agents of Letta (.af). A directory is that of a run of strands-cli,
+which "holdfast run --resume" then continues. Credentials are never taken over. What the
+session was allowed is not either, and its approvals are asked for again. What was left out is
+listed on standard error. With --json: the header of each session.`,
 		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
 				return p.importDir(ctx, e, args[0], newID)
@@ -30,6 +32,13 @@ error. With --json: the header.`,
 			data, err := p.ReadFile(ctx, args[0])
 			if err != nil {
 				return err
+			}
+			found, err := readConversations(ctx, args[0], data)
+			if err != nil {
+				return err
+			}
+			if found != nil {
+				return p.importConversations(ctx, e, found, newID)
 			}
 			id := ""
 			if newID {
@@ -72,25 +81,25 @@ func (p *program) importDir(ctx context.Context, e *setup.Env, dir string, newID
 
 // parseSession makes a session of a document, our own or a foreign one. An empty id
 // keeps the document's. It is a new agent: two stores never hold the same one.
-func (p *program) parseSession(data []byte, id, tenant string) (session.Session, instructor.Report, error) {
+func (p *program) parseSession(data []byte, id, tenant string) (session.Session, foreign.Report, error) {
 	agentID := uuid.NewString()
 	if instructor.Detect(data) {
-		return instructor.Import(data, instructor.Options{
+		return instructor.Import(data, foreign.Options{
 			NewID: id, AgentID: agentID, Tenant: tenant, Now: p.Now(), NewMessageID: uuid.NewString,
 		})
 	}
 	document, err := file.Document(data)
 	if err != nil {
-		return session.Session{}, instructor.Report{}, err
+		return session.Session{}, foreign.Report{}, err
 	}
 	s, err := session.Decode(document)
 	if err != nil {
-		return session.Session{}, instructor.Report{}, err
+		return session.Session{}, foreign.Report{}, err
 	}
 	if s, err = s.Imported(id, agentID, tenant, session.SessionImported{Format: session.Format}, p.Now()); err != nil {
-		return s, instructor.Report{}, err
+		return s, foreign.Report{}, err
 	}
-	var report instructor.Report
+	var report foreign.Report
 	for _, r := range session.Unsaved(s) {
 		if c, ok := r.Change.(session.SessionImported); ok {
 			report.Dropped = c.Dropped
@@ -100,7 +109,7 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 }
 
 // printImportReport says what an import left out, changed or will need.
-func (p *program) printImportReport(r instructor.Report) {
+func (p *program) printImportReport(r foreign.Report) {
 	for _, path := range r.Dropped {
 		p.Err.Status("left out: %s", path)
 	}

@@ -131,9 +131,14 @@ var building = map[string]place{
 	"protocol/acp":       {floor: 5},
 	"protocol/mcpserver": {floor: 5, also: []string{"client"}},
 
-	"interop/instructor":  {floor: 5},
-	"interop/strands":     {floor: 5, also: []string{"store/file"}},
-	"interop/taskruntime": {floor: 5},
+	"interop/foreign":      {floor: 4},
+	"interop/claudecode":   {floor: 5, also: []string{"interop/foreign"}},
+	"interop/instructor":   {floor: 5, also: []string{"interop/foreign"}},
+	"interop/langgraph":    {floor: 5, also: []string{"interop/foreign", "protocol"}},
+	"interop/letta":        {floor: 5, also: []string{"interop/foreign"}},
+	"interop/openaiagents": {floor: 5, also: []string{"interop/foreign", "protocol"}},
+	"interop/strands":      {floor: 5, also: []string{"store/file"}},
+	"interop/taskruntime":  {floor: 5},
 
 	// The command: what draws, what is drawn, what is built, and the commands.
 	"internal/terminal": {floor: 1},

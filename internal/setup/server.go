@@ -21,7 +21,7 @@ import (
 // againstServer are the commands that work against a server, which has the sessions
 // and runs the agents. Those that need no sessions never ask for one.
 var againstServer = []string{
-	"ask", "chat", "send", "models list", "definitions list", "acp", "mcp", "pending", "pending show", "respond", "run", "task", "sessions", "open", "keys", "schedules", "nodes",
+	"ask", "chat", "send", "models list", "definitions list", "acp", "mcp", "pending", "pending show", "respond", "run", "task", "sessions", "import", "open", "keys", "schedules", "nodes",
 }
 
 // hereOnly are the commands that work on a store or on files of this machine, and

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/interop/foreign"
 	"github.com/holdfast-dev/holdfast/interop/instructor"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -77,12 +78,12 @@ func TestImport_brokenFileIsCorruptWithThePath(t *testing.T) {
 		{sections, message(`"id":"a","role":"assistant","content":"x","tool_calls":[{"id":"c","name":"","arguments":{}}]`), "state.context.messageStore.sections[0].messages[0].tool_calls[0].name", "is empty"},
 		{sections, message(`"id":"a","role":"assistant","content":"x","tool_calls":[{"id":"c","name":"n","arguments":"[1"}]`), "state.context.messageStore.sections[0].messages[0].tool_calls[0].arguments", "not a JSON object"},
 	} {
-		s, report, err := instructor.Import(changed(t, c.path, c.value), instructor.Options{Now: now})
+		s, report, err := instructor.Import(changed(t, c.path, c.value), foreign.Options{Now: now})
 		var corrupt *session.CorruptError
 		if !errors.As(err, &corrupt) || corrupt.Path != c.at || !strings.Contains(corrupt.Reason, c.reason) {
 			t.Errorf("%s = %s: error is %v, want CorruptError at %s: %s", c.path, c.value, err, c.at, c.reason)
 		}
-		if !s.IsZero() || !reflect.DeepEqual(report, instructor.Report{}) {
+		if !s.IsZero() || !reflect.DeepEqual(report, foreign.Report{}) {
 			t.Errorf("%s = %s: something came with the error", c.path, c.value)
 		}
 	}
@@ -98,7 +99,7 @@ func TestImport_notOneFileOfThisFormat(t *testing.T) {
 		string(file(t, "small.json")) + "{}": session.ErrCorrupt,
 		`{"format":"holdfast.session","formatVersion":1,"header":{},"definition":{},"state":{}}`: session.ErrInvalid,
 	} {
-		if _, _, err := instructor.Import([]byte(text), instructor.Options{Now: now}); !errors.Is(err, want) {
+		if _, _, err := instructor.Import([]byte(text), foreign.Options{Now: now}); !errors.Is(err, want) {
 			t.Errorf("%.40q: error is %v, want %v", text, err, want)
 		}
 	}
@@ -108,7 +109,7 @@ func TestImport_masksTheLongerOfTwoSecrets(t *testing.T) {
 	t.Parallel()
 	data := changed(t, "definition/llmConfig", `{"driver":"openai","model":"m","apiKey":"sk-live-1234567","options":{"secret":"sk-live-1234567-and-more"}}`)
 	data = []byte(strings.Replace(string(data), `"Hello"`, `"keys sk-live-1234567-and-more, sk-live-1234567"`, 1))
-	s, _, err := instructor.Import(data, instructor.Options{Now: now})
+	s, _, err := instructor.Import(data, foreign.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func FuzzImport(f *testing.F) {
 		f.Add(file(f, filepath.Base(name)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, _, err := instructor.Import(data, instructor.Options{Now: now})
+		s, _, err := instructor.Import(data, foreign.Options{Now: now})
 		if err != nil {
 			if !errors.Is(err, session.ErrCorrupt) && !errors.Is(err, session.ErrInvalid) {
 				t.Fatalf("error is %v, want corrupt or invalid", err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/interop/foreign"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -40,7 +41,7 @@ func (im *importer) rename(p value, d *session.Definition) {
 	if name == d.Name {
 		return
 	}
-	im.report.Renamed = append(im.report.Renamed, Rename{Path: p.path, From: d.Name, To: name})
+	im.report.Renamed = append(im.report.Renamed, foreign.Rename{Path: p.path, From: d.Name, To: name})
 	if strings.TrimSpace(d.Label) == "" {
 		d.Label = d.Name
 	}
@@ -124,7 +125,7 @@ func (im *importer) metadata(p value, reserved ...string) session.Values {
 		to := "imported." + key
 		if _, taken := values[to]; !taken {
 			values[to] = values[key]
-			im.report.Renamed = append(im.report.Renamed, Rename{Path: p.at(key).path, From: key, To: to})
+			im.report.Renamed = append(im.report.Renamed, foreign.Rename{Path: p.at(key).path, From: key, To: to})
 		} else {
 			p.at(key).drop()
 		}

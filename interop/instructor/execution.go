@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/interop/foreign"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -144,7 +145,7 @@ func (im *importer) signals(p value, signals []session.Signal) []session.Signal 
 			Context: s.at("context").values(), Source: s.at("source").optional(),
 		}
 		if !slices.Contains(session.StopReasons(), signal.Reason) {
-			im.note("%s is not a stop reason of Holdfast and became unknown", generalPath(s.at("reason").path))
+			im.note("%s is not a stop reason of Holdfast and became unknown", foreign.GeneralPath(s.at("reason").path))
 			if signal.Context == nil {
 				signal.Context = session.Values{}
 			}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/interop/foreign"
 	"github.com/holdfast-dev/holdfast/interop/instructor"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -27,9 +28,9 @@ func file(t testing.TB, name string) []byte {
 	return data
 }
 
-func imported(t *testing.T, name string) (session.Session, instructor.Report) {
+func imported(t *testing.T, name string) (session.Session, foreign.Report) {
 	t.Helper()
-	s, report, err := instructor.Import(file(t, name), instructor.Options{Now: now})
+	s, report, err := instructor.Import(file(t, name), foreign.Options{Now: now})
 	if err != nil {
 		t.Fatalf("import %s: %v", name, err)
 	}
@@ -49,7 +50,7 @@ func TestImport_smallSessionIsReadyToBeCreated(t *testing.T) {
 	if !reflect.DeepEqual(info, want) {
 		t.Errorf("header is\n %+v, want\n %+v", info, want)
 	}
-	if !reflect.DeepEqual(report, instructor.Report{Models: []string{"openai"}}) {
+	if !reflect.DeepEqual(report, foreign.Report{Models: []string{"openai"}}) {
 		t.Errorf("report is %+v, want nothing but the model", report)
 	}
 	d := s.Definition()
@@ -89,7 +90,7 @@ func TestImport_definition(t *testing.T) {
 	if !reflect.DeepEqual(d, want) {
 		t.Errorf("definition is\n %+v, want\n %+v", d, want)
 	}
-	if !slices.Contains(report.Renamed, instructor.Rename{Path: "definition.name", From: "Support Agent!", To: "support-agent"}) {
+	if !slices.Contains(report.Renamed, foreign.Rename{Path: "definition.name", From: "Support Agent!", To: "support-agent"}) {
 		t.Errorf("renamed are %+v", report.Renamed)
 	}
 	if !reflect.DeepEqual(report.Models, []string{"openai/gpt-4.1", "anthropic/claude-x"}) || !reflect.DeepEqual(report.Tools, []string{"search", "read_file"}) {
@@ -307,7 +308,7 @@ func TestImport_olderFilesAndRunningExecutions(t *testing.T) {
 func TestImport_phpListsAndMaps(t *testing.T) {
 	t.Parallel()
 	n := 0
-	s, report, err := instructor.Import(file(t, "quirks.json"), instructor.Options{Now: now, NewMessageID: func() string { n++; return fmt.Sprintf("new-%d", n) }})
+	s, report, err := instructor.Import(file(t, "quirks.json"), foreign.Options{Now: now, NewMessageID: func() string { n++; return fmt.Sprintf("new-%d", n) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +326,7 @@ func TestImport_phpListsAndMaps(t *testing.T) {
 	if want := []string{"m1", "new-1", "new-2", "new-3", "m4", "m10"}; !reflect.DeepEqual(ids, want) {
 		t.Errorf("ids are %v, want %v", ids, want)
 	}
-	if !reflect.DeepEqual(report.Renamed, []instructor.Rename{{Path: "state.context.messageStore.sections[0].messages[1].id", From: "m1", To: "new-1"}}) {
+	if !reflect.DeepEqual(report.Renamed, []foreign.Rename{{Path: "state.context.messageStore.sections[0].messages[1].id", From: "m1", To: "new-1"}}) {
 		t.Errorf("renamed are %+v", report.Renamed)
 	}
 	calls := s.Message(1).ToolCalls
@@ -342,11 +343,11 @@ func TestImport_phpListsAndMaps(t *testing.T) {
 
 func TestImport_underAnotherName(t *testing.T) {
 	t.Parallel()
-	s, _, err := instructor.Import(file(t, "small.json"), instructor.Options{NewID: "copy", AgentID: "agent-2", Tenant: "acme", Now: now})
+	s, _, err := instructor.Import(file(t, "small.json"), foreign.Options{NewID: "copy", AgentID: "agent-2", Tenant: "acme", Now: now})
 	if err != nil || s.ID() != "copy" || s.AgentID() != "agent-2" || s.Tenant() != "acme" || s.Version() != 0 {
 		t.Errorf("imported as %q, %q, %q: %v", s.ID(), s.AgentID(), s.Tenant(), err)
 	}
-	for _, opts := range []instructor.Options{{NewID: "../x"}, {Tenant: "a b"}} {
+	for _, opts := range []foreign.Options{{NewID: "../x"}, {Tenant: "a b"}} {
 		if _, _, err := instructor.Import(file(t, "small.json"), opts); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("%+v: %v, want ErrInvalid", opts, err)
 		}

@@ -13,35 +13,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/interop/foreign"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 // Format is the format in the import change of a session.
 const Format = "instructor-php.session"
-
-// Options adjust an import. The zero value keeps the file's id and agent id and
-// uses the default tenant and the current time.
-type Options struct {
-	NewID        string        // import under another id
-	AgentID      string        // and as another agent
-	Tenant       string        // owner of the session
-	Now          time.Time     // time of the import
-	NewMessageID func() string // for messages without a usable id; nil numbers them
-}
-
-// Report says what an import changed. It has paths and names, never values. A
-// path with [*] means every item of a list.
-type Report struct {
-	Dropped []string // known parts of the file that a session does not keep
-	Unknown []string // unknown keys; they are not kept either
-	Renamed []Rename // names that had to change
-	Notes   []string // other facts for a person
-	Models  []string // models that the session needs
-	Tools   []string // tools that the session needs
-}
-
-// Rename is a name that had to change to be kept.
-type Rename struct{ Path, From, To string }
 
 // Detect reports whether data is a session file of instructor-php: it has a
 // header, a definition and a state, and no format as Holdfast's own files do.
@@ -67,33 +44,21 @@ const bom = "\ufeff"
 //
 // An invalid file is a session.CorruptError with the JSON path; invalid options,
 // and a file of Holdfast's own format, are a session.InvalidError.
-func Import(data []byte, opts Options) (session.Session, Report, error) {
-	if err := opts.check(); err != nil {
-		return session.Session{}, Report{}, err
+func Import(data []byte, opts foreign.Options) (session.Session, foreign.Report, error) {
+	if err := opts.Check(); err != nil {
+		return session.Session{}, foreign.Report{}, err
 	}
 	opts.Now = cmp.Or(opts.Now, time.Now())
 	im := &importer{opts: opts, ids: map[string]bool{}, byID: map[string]int{}}
 	doc := im.document(im.open(data))
 	if im.err != nil {
-		return session.Session{}, Report{}, im.err
+		return session.Session{}, foreign.Report{}, im.err
 	}
 	s, err := im.session(doc)
 	if err != nil {
-		return session.Session{}, Report{}, err
+		return session.Session{}, foreign.Report{}, err
 	}
-	return s, im.report.tidy(), nil
-}
-
-func (o Options) check() error {
-	if o.NewID != "" {
-		if err := session.CheckID(o.NewID); err != nil {
-			return err
-		}
-	}
-	if o.Tenant != "" {
-		return session.CheckTenant(o.Tenant)
-	}
-	return nil
+	return s, im.report.Tidy(), nil
 }
 
 // document is the file as Holdfast would have exported it: session.Decode then
@@ -115,7 +80,7 @@ func (im *importer) session(doc document) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, im.corrupt(err)
 	}
-	s, err := decoded.Imported(im.opts.NewID, im.opts.AgentID, im.opts.Tenant, session.SessionImported{Format: Format, Dropped: im.report.tidy().Dropped}, im.opts.Now)
+	s, err := decoded.Imported(im.opts.NewID, im.opts.AgentID, im.opts.Tenant, session.SessionImported{Format: Format, Dropped: im.report.Tidy().Dropped}, im.opts.Now)
 	if err != nil {
 		return session.Session{}, im.corrupt(err)
 	}
@@ -125,9 +90,9 @@ func (im *importer) session(doc document) (session.Session, error) {
 // importer reads one file. err keeps the first error; what is read after it does
 // not matter.
 type importer struct {
-	opts   Options
+	opts   foreign.Options
 	id     string // of the session, for errors
-	report Report
+	report foreign.Report
 	err    error
 
 	ids     map[string]bool // of messages
@@ -180,7 +145,7 @@ func (im *importer) open(data []byte) value {
 			im.fail(part, "is %s, not an object", kindOf(p.v))
 		}
 	}
-	root.v = maskSecrets(root.v, findSecrets(root.v))
+	root.v = foreign.Mask(root.v)
 	return root
 }
 

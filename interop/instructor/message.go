@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/holdfast-dev/holdfast/interop/foreign"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -105,7 +106,7 @@ func (im *importer) messageID(p value) string {
 		}
 	}
 	if old != "" && id != old {
-		im.report.Renamed = append(im.report.Renamed, Rename{Path: p.path, From: old, To: id})
+		im.report.Renamed = append(im.report.Renamed, foreign.Rename{Path: p.path, From: old, To: id})
 	}
 	im.ids[id] = true
 	return id
@@ -135,7 +136,7 @@ func (im *importer) tools(p, meta value, m *session.Message) {
 			Content: result.at("content").plain(), IsError: result.at("is_error").boolean(),
 		}
 		if m.Role != session.RoleTool {
-			im.note("%s has a tool result and became a message of role tool", generalPath(p.path))
+			im.note("%s has a tool result and became a message of role tool", foreign.GeneralPath(p.path))
 			m.Role = session.RoleTool
 		}
 	case m.Role == session.RoleTool:

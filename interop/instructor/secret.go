@@ -7,95 +7,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/interop/foreign"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 const (
-	minSecret   = 12       // shorter values may be ordinary words
 	maxKeyBytes = 240      // of a metadata key; leaves room for a prefix
 	maxValue    = 64 << 10 // of a metadata value
 )
-
-// findSecrets lists the values of keys that name credentials, with their masks.
-// In arguments of tool calls and in schemas such keys mean something else.
-func findSecrets(v any) []secret {
-	var found []secret
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			found = append(found, findSecrets(item)...)
-		}
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			switch {
-			case key == "arguments" || key == "schema":
-			case key == "queryParams":
-				params, _ := v[key].(map[string]any)
-				for _, name := range slices.Sorted(maps.Keys(params)) {
-					found = append(found, credentials(key, params[name])...)
-				}
-			case session.SecretKey(key):
-				found = append(found, credentials(key, v[key])...)
-			default:
-				found = append(found, findSecrets(v[key])...)
-			}
-		}
-	}
-	return found
-}
-
-// credentials lists the words of a value that may be credentials. An ordinary
-// word would be masked in every message, so a word without a digit counts only
-// in an API key.
-func credentials(key string, v any) []secret {
-	var found []secret
-	switch v := v.(type) {
-	case string:
-		for _, word := range strings.Fields(v) {
-			if len(word) >= minSecret && (key == "apiKey" || strings.ContainsAny(word, "0123456789")) {
-				found = append(found, secret{word, "[secret:" + key + "]"})
-			}
-		}
-	case []any:
-		for _, item := range v {
-			found = append(found, credentials(key, item)...)
-		}
-	}
-	return found
-}
-
-type secret struct{ value, mask string }
-
-// maskSecrets replaces secrets wherever they occur: an error text may quote a key.
-func maskSecrets(v any, secrets []secret) any {
-	if len(secrets) == 0 {
-		return v
-	}
-	// The longest first: one may be the beginning of another.
-	slices.SortStableFunc(secrets, func(a, b secret) int { return len(b.value) - len(a.value) })
-	var pairs []string
-	for _, s := range secrets {
-		pairs = append(pairs, s.value, s.mask)
-	}
-	replacer := strings.NewReplacer(pairs...)
-	var mask func(v any) any
-	mask = func(v any) any {
-		switch v := v.(type) {
-		case string:
-			return replacer.Replace(v)
-		case []any:
-			for i := range v {
-				v[i] = mask(v[i])
-			}
-		case map[string]any:
-			for key := range v {
-				v[key] = mask(v[key])
-			}
-		}
-		return v
-	}
-	return mask(v)
-}
 
 // values reads a map. Credentials at any depth are left out, and so are keys and
 // values that a session cannot keep.
@@ -115,7 +34,7 @@ func (p value) values() session.Values {
 		item.v = item.scrub()
 		raw := item.raw()
 		if !validKey(key) || len(raw) > maxValue {
-			p.im.note("%s was left out: its key or value is too large for metadata, or the key has control characters", generalPath(item.path))
+			p.im.note("%s was left out: its key or value is too large for metadata, or the key has control characters", foreign.GeneralPath(item.path))
 			p.im.report.Dropped = append(p.im.report.Dropped, item.path)
 			continue
 		}

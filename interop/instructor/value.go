@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -288,45 +287,4 @@ func (p value) dropAt(keys ...string) {
 
 func (im *importer) note(format string, args ...any) {
 	im.report.Notes = append(im.report.Notes, fmt.Sprintf(format, args...))
-}
-
-var index = regexp.MustCompile(`\[[0-9]+\]`)
-
-// generalPath replaces indexes by [*].
-func generalPath(path string) string {
-	const most = 300
-	path = index.ReplaceAllString(path, "[*]")
-	if len(path) > most {
-		path = strings.ToValidUTF8(path[:most], "") + "…"
-	}
-	return path
-}
-
-// tidy returns the report without repetitions.
-func (r Report) tidy() Report {
-	r.Dropped, r.Unknown = distinctPaths(r.Dropped), distinctPaths(r.Unknown)
-	for _, list := range []*[]string{&r.Notes, &r.Models, &r.Tools} {
-		*list = distinct(*list)
-	}
-	return r
-}
-
-func distinctPaths(paths []string) []string {
-	var generals []string
-	for _, path := range paths {
-		generals = append(generals, generalPath(path))
-	}
-	slices.Sort(generals)
-	return slices.Compact(generals)
-}
-
-// distinct removes duplicates and empty texts.
-func distinct(list []string) []string {
-	var kept []string
-	for _, s := range list {
-		if s != "" && !slices.Contains(kept, s) {
-			kept = append(kept, s)
-		}
-	}
-	return kept
 }

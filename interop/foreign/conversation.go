@@ -1,0 +1,208 @@
+package foreign
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Options adjust an import. The zero value keeps the file's id and agent id and
+// uses the default tenant and the current time.
+type Options struct {
+	NewID        string        // import under another id
+	AgentID      string        // and as another agent
+	Tenant       string        // owner of the session
+	Now          time.Time     // time of the import
+	NewMessageID func() string // for messages without a usable id; nil numbers them
+}
+
+// Check refuses options that name no session and no tenant.
+func (o Options) Check() error {
+	if o.NewID != "" {
+		if err := session.CheckID(o.NewID); err != nil {
+			return err
+		}
+	}
+	if o.Tenant != "" {
+		return session.CheckTenant(o.Tenant)
+	}
+	return nil
+}
+
+// Conversation is what another program has kept of a chat. Messages may have
+// results anywhere behind their calls.
+type Conversation struct {
+	Format       string // of the program, for the import change
+	ID           string // of the session there
+	Name         string
+	Agent        string // the name of the agent
+	Model        string // as PROVIDER/MODEL; empty where it is not known
+	SystemPrompt string
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Messages     []session.Message
+	Variables    map[string]json.RawMessage // of the session's memory
+	Report       Report
+}
+
+// Session makes a session of it at version 0, ready for a store's Create. A call
+// without a result gets one that says so. What is no valid conversation even so
+// is a session.CorruptError.
+func (c Conversation) Session(o Options) (session.Session, Report, error) {
+	if err := o.Check(); err != nil {
+		return session.Session{}, Report{}, err
+	}
+	now := cmp.Or(o.Now, time.Now())
+	messages := c.arrange()
+	if len(messages) == 0 {
+		return session.Session{}, Report{}, &session.CorruptError{ID: c.ID, Path: "messages", Reason: "there is no message of a user"}
+	}
+	if c.Model != "" {
+		c.Report.Models = append(c.Report.Models, c.Model)
+	}
+	for _, m := range messages {
+		for _, call := range m.ToolCalls {
+			c.Report.Tools = append(c.Report.Tools, call.Name)
+		}
+	}
+	report := c.Report.Tidy()
+	id := cmp.Or(o.NewID, c.ID)
+	if session.CheckID(id) != nil {
+		id = uuid.NewString()
+		report.Renamed = append(report.Renamed, Rename{"id", c.ID, id})
+	}
+	birth := session.Birth{
+		ID: id, AgentID: cmp.Or(o.AgentID, uuid.NewString()), Name: plainName(c.Name), Tenant: o.Tenant,
+		Origin: session.OriginImport, CreatedAt: cmp.Or(c.CreatedAt, messages[0].CreatedAt),
+	}
+	def := session.Definition{Name: agentName(c.Agent), Model: c.Model, SystemPrompt: c.SystemPrompt}
+	s, err := session.New(birth, def, session.Seed{Messages: messages, Variables: c.Variables}, now)
+	if err == nil {
+		s, err = s.With(now, session.SessionImported{Format: c.Format, UpdatedAt: cmp.Or(c.UpdatedAt, messages[len(messages)-1].CreatedAt), Dropped: report.Dropped})
+	}
+	if err != nil {
+		return session.Session{}, Report{}, corrupt(c.ID, err)
+	}
+	return s, report, nil
+}
+
+// corrupt turns an error of package session into a CorruptError.
+func corrupt(id string, err error) error {
+	var invalid *session.InvalidError
+	if errors.As(err, &invalid) {
+		return &session.CorruptError{ID: id, Path: invalid.Field, Reason: invalid.Reason}
+	}
+	return &session.CorruptError{ID: id, Reason: err.Error()}
+}
+
+// arrange returns the messages as a session keeps them: it begins with a user,
+// results stand behind their calls, in the order of the calls, and every message
+// has an id of its own.
+func (c *Conversation) arrange() []session.Message {
+	var arranged []session.Message
+	early, orphans := 0, 0
+	results := map[int]bool{} // that have their place
+	last := c.CreatedAt
+	for i, m := range c.Messages {
+		if m.CreatedAt.IsZero() {
+			m.CreatedAt = last
+		}
+		last = m.CreatedAt
+		switch {
+		case m.ToolResult != nil:
+			continue
+		case m.Role == session.RoleAssistant && len(arranged) == 0:
+			early++
+			continue
+		case len(m.ToolCalls) == 0 && m.Content.Blank():
+			continue
+		}
+		arranged = append(arranged, m)
+		for _, call := range m.ToolCalls {
+			arranged = append(arranged, c.resultOf(call, i, m.CreatedAt, results))
+		}
+	}
+	for i, m := range c.Messages {
+		if m.ToolResult != nil && !results[i] {
+			orphans++
+		}
+	}
+	if early > 0 {
+		c.Report.Note("left out what the agent said before the first message of a user: %d", early)
+	}
+	if orphans > 0 {
+		c.Report.Note("left out results without a call: %d", orphans)
+	}
+	used := map[string]bool{}
+	for i := range arranged {
+		m := &arranged[i]
+		if m.ID == "" || used[m.ID] {
+			m.ID = fmt.Sprintf("m%d", i+1)
+		}
+		used[m.ID] = true
+	}
+	return arranged
+}
+
+// resultOf finds the first result of a call that has no place yet.
+func (c *Conversation) resultOf(call session.ToolCall, after int, at time.Time, taken map[int]bool) session.Message {
+	for i, m := range c.Messages[after+1:] {
+		i += after + 1
+		if m.ToolResult == nil || m.ToolResult.CallID != call.ID || taken[i] {
+			continue
+		}
+		taken[i] = true
+		result := *m.ToolResult
+		result.ToolName, m.ToolResult, m.CreatedAt = call.Name, &result, cmp.Or(m.CreatedAt, at)
+		return m
+	}
+	c.Report.Note("calls without a result have one that says so")
+	result := session.ToolResult{CallID: call.ID, ToolName: call.Name, Content: "the call has no result in the file it was imported from", IsError: true, Synthetic: true}
+	return session.Message{Role: session.RoleTool, CreatedAt: at, ToolResult: &result}
+}
+
+var notInAgentName = regexp.MustCompile(`[^a-z0-9_-]+`)
+
+// agentName makes a name of an agent of any text.
+func agentName(text string) string {
+	name := strings.Trim(notInAgentName.ReplaceAllString(strings.ToLower(text), "-"), "-_")
+	return cmp.Or(name[:min(len(name), 100)], "imported")
+}
+
+// plainName makes a name of a session of any text.
+func plainName(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	name := []rune(strings.Join(strings.Fields(text), " "))
+	return strings.TrimSpace(string(name[:min(len(name), 100)]))
+}
+
+// Arguments returns the arguments of a call as a JSON object. Text that is none
+// is kept under the key text.
+func Arguments(raw []byte) json.RawMessage {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) == nil && object != nil {
+		return slices.Clone(raw)
+	}
+	kept, err := json.Marshal(struct {
+		Text string `json:"text"`
+	}{string(raw)})
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return kept
+}

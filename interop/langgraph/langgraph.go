@@ -1,0 +1,311 @@
+// Package langgraph imports the threads that LangGraph keeps as checkpoints in a
+// SQLite file, by its Python and its JavaScript library. The messages of the last
+// checkpoint of a thread become a session.
+package langgraph
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/interop/foreign"
+	"github.com/holdfast-dev/holdfast/protocol"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Format is the format in the import change of a session.
+const Format = "langgraph.checkpoint"
+
+// Detect reports whether a file has the tables of the checkpointer.
+func Detect(ctx context.Context, d *foreign.Database) (bool, error) {
+	return d.Has(ctx, "checkpoints", "writes")
+}
+
+// Read reads the threads of a file that have messages.
+func Read(ctx context.Context, d *foreign.Database) ([]foreign.Conversation, error) {
+	rows, err := d.QueryContext(ctx, `SELECT thread_id, checkpoint_id, coalesce(type, 'json'), checkpoint FROM checkpoints
+		WHERE checkpoint_ns = '' ORDER BY thread_id, checkpoint_id`)
+	if err != nil {
+		return nil, &session.CorruptError{Reason: err.Error()}
+	}
+	defer func() { _ = rows.Close() }()
+	var threads []*thread
+	for rows.Next() {
+		var id, checkpointID, form string
+		var data []byte
+		if err := rows.Scan(&id, &checkpointID, &form, &data); err != nil {
+			return nil, &session.CorruptError{Reason: err.Error()}
+		}
+		if n := len(threads); n == 0 || threads[n-1].id != id {
+			threads = append(threads, &thread{id: id, seen: map[string]bool{}})
+		}
+		if err := threads[len(threads)-1].add(form, data); err != nil {
+			return nil, &session.CorruptError{ID: id, Path: "checkpoint " + checkpointID, Reason: err.Error()}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, &session.CorruptError{Reason: err.Error()}
+	}
+	var all []foreign.Conversation
+	for _, t := range threads {
+		if len(t.last.messages) > 0 {
+			all = append(all, t.conversation())
+		}
+	}
+	return all, nil
+}
+
+// thread is what was read of a thread.
+type thread struct {
+	id      string
+	created time.Time
+	count   int
+	last    checkpoint
+	seen    map[string]bool // ids of messages of any checkpoint
+}
+
+// checkpoint is the state of a thread at one time.
+type checkpoint struct {
+	at       time.Time
+	channel  string // that has the messages
+	others   []string
+	messages []message
+}
+
+// message is one of LangChain. Arguments of calls are objects.
+type message struct {
+	Kind       string          `json:"type"`
+	ID         string          `json:"id"`
+	Name       string          `json:"name"`
+	Content    json.RawMessage `json:"content"`
+	ToolCallID string          `json:"tool_call_id"`
+	Status     string          `json:"status"`
+	ToolCalls  []struct {
+		ID   string          `json:"id"`
+		Name string          `json:"name"`
+		Args json.RawMessage `json:"args"`
+	} `json:"tool_calls"`
+	Metadata struct {
+		Model    string `json:"model_name"`
+		Provider string `json:"model_provider"`
+	} `json:"response_metadata"`
+}
+
+func (t *thread) add(form string, data []byte) error {
+	var v any
+	var err error
+	switch form {
+	case "msgpack":
+		v, err = unpack(data)
+	case "json":
+		err = json.Unmarshal(data, &v)
+	default:
+		err = fmt.Errorf("its form %q cannot be read here; only msgpack and json can", form)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := readCheckpoint(foreign.Mask(v))
+	if err != nil {
+		return err
+	}
+	if t.count++; t.count == 1 {
+		t.created = c.at
+	}
+	for _, m := range c.messages {
+		t.seen[m.ID] = true
+	}
+	t.last = c
+	return nil
+}
+
+// readCheckpoint finds the channel with the messages: the one of that name, else
+// the first that has any.
+func readCheckpoint(v any) (c checkpoint, err error) {
+	object, _ := v.(map[string]any)
+	values, ok := object["channel_values"].(map[string]any)
+	if !ok {
+		return c, fmt.Errorf("it has no channel_values")
+	}
+	if at, ok := object["ts"].(string); ok {
+		if c.at, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return c, err
+		}
+	}
+	names := slices.Sorted(maps.Keys(values))
+	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
+	for _, name := range names {
+		messages, err := readMessages(values[name])
+		if err != nil {
+			return c, fmt.Errorf("%s: %w", name, err)
+		}
+		if c.channel == "" && len(messages) > 0 {
+			c.channel, c.messages = name, messages
+			continue
+		}
+		if !strings.HasPrefix(name, "__") && !strings.HasPrefix(name, "branch:") {
+			c.others = append(c.others, name)
+		}
+	}
+	return c, nil
+}
+
+// rank sorts the usual name of the channel first.
+func rank(channel string) string {
+	if channel == "messages" {
+		return ""
+	}
+	return channel
+}
+
+var kinds = []string{"human", "ai", "tool", "system", "developer", "function", "chat"}
+
+// readMessages returns the messages of a channel, none where it has others than
+// messages.
+func readMessages(v any) ([]message, error) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, nil
+	}
+	var messages []message
+	for _, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			return nil, nil
+		}
+		object = constructed(object)
+		raw, err := json.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		var head struct {
+			Kind string `json:"type"`
+		}
+		if json.Unmarshal(raw, &head) != nil {
+			return nil, nil
+		}
+		kind := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(head.Kind, "Chunk"), "Message"))
+		if !slices.Contains(kinds, kind) {
+			return nil, nil
+		}
+		var m message
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return nil, err
+		}
+		m.Kind = kind
+		messages = append(messages, m)
+	}
+	return messages, nil
+}
+
+// constructed returns the fields of an object that is written as a call of its
+// constructor, with the name of the class as its type.
+func constructed(object map[string]any) map[string]any {
+	fields, made := object["kwargs"].(map[string]any)
+	class, named := object["id"].([]any)
+	if !made || !named || len(class) == 0 || object["lc"] == nil {
+		return object
+	}
+	fields["type"] = class[len(class)-1]
+	return fields
+}
+
+func (t *thread) conversation() foreign.Conversation {
+	c := foreign.Conversation{Format: Format, ID: t.id, Agent: "langgraph", CreatedAt: t.created, UpdatedAt: t.last.at}
+	for _, name := range t.last.others {
+		c.Report.Drop("channel_values." + name)
+	}
+	gone := maps.Clone(t.seen)
+	for _, m := range t.last.messages {
+		delete(gone, m.ID)
+		add(&c, m)
+	}
+	if t.count > 1 {
+		c.Report.Note("the last of %d checkpoints was taken", t.count)
+	}
+	if len(gone) > 0 {
+		c.Report.Note("left out messages that earlier checkpoints have and the last has not: %d", len(gone))
+	}
+	return c
+}
+
+func add(c *foreign.Conversation, m message) {
+	to := session.Message{ID: m.ID, Content: partsOf(c, m.Content)}
+	switch m.Kind {
+	case "human":
+		to.Role, to.Name = session.RoleUser, m.Name
+	case "ai":
+		to.Role = session.RoleAssistant
+		for _, call := range m.ToolCalls {
+			to.ToolCalls = append(to.ToolCalls, session.ToolCall{ID: call.ID, Name: call.Name, Arguments: foreign.Arguments(call.Args)})
+		}
+		if p := m.Metadata; p.Model != "" && (p.Provider == "openai" || p.Provider == "anthropic") {
+			c.Model = p.Provider + "/" + p.Model
+		}
+	case "tool":
+		to.Role, to.ToolResult = session.RoleTool, &session.ToolResult{CallID: m.ToolCallID, Content: to.Content.Text(), IsError: m.Status == "error"}
+		to.Content = nil
+	default:
+		c.Report.Drop("messages of the type " + m.Kind)
+		return
+	}
+	c.Messages = append(c.Messages, to)
+}
+
+// partsOf returns content: one text, or parts. Calls among the parts are also in
+// the list of calls.
+func partsOf(c *foreign.Conversation, content json.RawMessage) session.Content {
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		return session.Text(text)
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(content, &list) != nil {
+		return nil
+	}
+	var parts session.Content
+	for _, raw := range list {
+		var p struct {
+			Type      string          `json:"type"`
+			Text      string          `json:"text"`
+			Thinking  string          `json:"thinking"`
+			Signature string          `json:"signature"`
+			ImageURL  json.RawMessage `json:"image_url"`
+		}
+		if json.Unmarshal(raw, &text) == nil {
+			p.Type, p.Text = "text", text
+		} else if json.Unmarshal(raw, &p) != nil {
+			continue
+		}
+		switch address := imageAddress(p.ImageURL); {
+		case p.Type == "text":
+			parts = append(parts, session.Part{Type: session.PartText, Text: p.Text})
+		case p.Type == "thinking":
+			parts = append(parts, session.Part{Type: session.PartReasoning, Text: p.Thinking, Signature: p.Signature})
+		case p.Type == "image_url" && address != "":
+			parts = append(parts, protocol.MediaPart(session.PartImage, address, ""))
+		case p.Type != "tool_use":
+			c.Report.Drop("content of the type " + p.Type)
+		}
+	}
+	return parts
+}
+
+// imageAddress returns an address that is written as a text or in an object.
+func imageAddress(raw json.RawMessage) string {
+	var address string
+	if json.Unmarshal(raw, &address) == nil {
+		return address
+	}
+	var in struct {
+		URL string `json:"url"`
+	}
+	if json.Unmarshal(raw, &in) != nil {
+		return ""
+	}
+	return in.URL
+}
