@@ -144,7 +144,7 @@ a bug in holdfast.`,
 // making are the commands that make a store where there is none. All others are
 // about something that is in it.
 var making = []string{
-	"acp", "ask", "chat", "doctor", "mcp", "run", "serve", "work", "keys create", "schedules create", "sessions copy", "sessions create", "sessions import",
+	"acp", "ask", "chat", "import", "mcp", "run", "serve", "work", "keys create", "schedules create", "sessions copy", "sessions create", "sessions import",
 	"task import", "task rules", "task start",
 }
 

@@ -21,6 +21,7 @@ import (
 // storeHealth is what the doctor found.
 type storeHealth struct {
 	Store       string                  `json:"store"`
+	Missing     bool                    `json:"missing,omitempty"` // there is no store yet
 	Writable    bool                    `json:"writable"`
 	Sessions    int                     `json:"sessions"`
 	Statuses    map[session.Status]int  `json:"statuses"`
@@ -138,7 +139,9 @@ func (p *program) checkStore(ctx context.Context, e *setup.Env, only string) (st
 	}
 	status := sandbox.Probe()
 	found.Sandbox = sandboxHealth{Complete: status.Complete(), Missing: append([]string{}, status.Missing...)}
-	found.writeErr = e.URL.Writable()
+	if found.Missing = e.URL.Missing(); !found.Missing {
+		found.writeErr = e.URL.Writable()
+	}
 	found.Writable = found.writeErr == nil
 	if warner, ok := e.Store.(interface {
 		Warnings(ctx context.Context) ([]string, error)
@@ -263,9 +266,12 @@ func (p *program) healthText(found storeHealth) string {
 	}
 	line(terminal.Plain, "program", "%s", found.Build)
 	line(terminal.Plain, "store", "%s", found.Store)
-	if found.Writable {
+	switch {
+	case found.Missing:
+		line(terminal.Yellow, "missing", "there is no store yet; a chat, a run or a task makes it")
+	case found.Writable:
 		line(terminal.Green, "writable", "yes")
-	} else {
+	default:
 		line(terminal.Red, "writable", "no: %v", found.writeErr)
 	}
 	models := strings.Join(found.Models, ", ")

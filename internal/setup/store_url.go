@@ -116,12 +116,10 @@ func (p *Setup) openStore(ctx context.Context, u StoreURL) (store.Store, error) 
 		shown.Report(done, total)
 	}
 	if !p.Makes && u.Missing() {
-		switch {
-		case p.Store != "":
+		if p.Store != "" {
 			return nil, &session.NotFoundError{What: "store", ID: u.String()}
-		case u.Scheme == "sqlite": // the user's own, which is made when it is needed
-			return inmem.New(inmem.Config{}), nil
 		}
+		return inmem.New(inmem.Config{}), nil // the user's own, which is made when it is needed
 	}
 	switch u.Scheme {
 	case "inmem":
