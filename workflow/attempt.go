@@ -55,22 +55,31 @@ func drive(ctx context.Context, rt *holdfast.Runtime, id string, a *attempt) (Re
 	return a.result, err
 }
 
+// letGoWait is how long a run that rests may still be held by who worked on it.
+const letGoWait = 5 * time.Second
+
 // hold takes the lease. A holder that renews it is alive: BusyError. One that
-// is silent is waited for, until its lease ends.
+// is silent is waited for, until its lease ends. One whose run rests is about to
+// let go of it: whoever has seen that it rests is not told that it is busy.
 func hold(ctx context.Context, rt *holdfast.Runtime, id string, noWait bool, fn func(context.Context, *holdfast.Hold) error) error {
 	var first *session.BusyError
-	for {
+	for began := time.Now(); ; {
 		err := rt.Hold(ctx, id, fn, holdfast.OnBusy(holdfast.Reject))
 		var busy *session.BusyError
 		if !errors.As(err, &busy) || busy.ID != id {
 			return err
 		}
-		if noWait || first != nil && (busy.Until.After(first.Until) || busy.Holder != first.Holder) {
+		info, err := rt.Info(ctx, id)
+		if err != nil {
+			return err
+		}
+		letsGo := info.Workflow != nil && info.Workflow.Status != string(StatusRunning) && time.Since(began) < letGoWait
+		if !letsGo && (noWait || first != nil && (busy.Until.After(first.Until) || busy.Holder != first.Holder)) {
 			return busy
 		}
 		first = busy
 		select {
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
@@ -386,5 +387,31 @@ func TestSecrets_areMaskedInArtifactsAndLaterUnitsToo(t *testing.T) {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s holds the secret: %s", what, text)
 		}
+	}
+}
+
+// Whoever answers a question the moment it is asked does not learn that the run
+// is busy, because its process has not let go of it yet.
+func TestResume_waitsForWhoLetsGo(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, echo)
+	s.pauses("ok?")(s.start(head + `
+agents: {a: {prompt: A.}}
+pattern: {type: chain, config: {steps: [{type: hitl, prompt: "ok?"}, {agent: a, input: x}]}}`))
+	held, let := make(chan struct{}), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.rt.Hold(t.Context(), s.id, func(context.Context, *holdfast.Hold) error {
+			close(held)
+			<-let
+			return nil
+		})
+	}()
+	<-held
+	time.AfterFunc(100*time.Millisecond, func() { close(let) })
+	answer := "yes"
+	s.completes("re: x")(s.resume(workflow.ResumeOptions{Answer: &answer, NoWait: true}))
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
