@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,9 +13,16 @@ import (
 
 const minSecret = 12 // shorter values may be ordinary words
 
+// keyShapes are keys that are known by their look, wherever they stand: of
+// providers of models, code hosts, clouds and chats, and private keys.
+var keyShapes = regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|glpat-[A-Za-z0-9_-]{20,}|` +
+	`xox[abeprs]-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|hf_[A-Za-z0-9]{30,})` +
+	`|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----`)
+
 // Mask replaces the values of keys that name credentials by what they are, and
-// every place that quotes one: an error text may quote a key. The value is
-// decoded JSON, and is changed in place.
+// every place that quotes one: an error text may quote a key. Keys that are known
+// by their look are replaced too. The value is decoded JSON, and is changed in
+// place.
 func Mask(v any) any { return maskSecrets(v, findSecrets(v)) }
 
 // findSecrets lists the values of keys that name credentials, with their masks.
@@ -69,9 +77,6 @@ type secret struct{ value, mask string }
 
 // maskSecrets replaces secrets wherever they occur: an error text may quote a key.
 func maskSecrets(v any, secrets []secret) any {
-	if len(secrets) == 0 {
-		return v
-	}
 	// The longest first: one may be the beginning of another.
 	slices.SortStableFunc(secrets, func(a, b secret) int { return len(b.value) - len(a.value) })
 	var pairs []string
@@ -83,7 +88,7 @@ func maskSecrets(v any, secrets []secret) any {
 	mask = func(v any) any {
 		switch v := v.(type) {
 		case string:
-			return replacer.Replace(v)
+			return keyShapes.ReplaceAllString(replacer.Replace(v), "[secret:key]")
 		case []any:
 			for i := range v {
 				v[i] = mask(v[i])
