@@ -1,6 +1,9 @@
 package session
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // transcript is the messages of a session in order, and about how many bytes
 // of memory they take.
@@ -87,10 +90,15 @@ func DropHidden(s Session) Session {
 	}
 	b := *s.b
 	b.msgs, b.windowHeld = transcript{}, HoldsWindow(s)
-	for _, m := range s.b.msgs.all() {
-		if s.Shown(m.Seq) {
-			b.msgs = b.msgs.append(m)
+	kept := slices.Clone(s.b.st.Window.Keep)
+	slices.Sort(kept)
+	for _, seq := range slices.Compact(kept) { // every save does this: never walk what is hidden
+		if i := s.b.msgs.from(seq); i < hidden && s.b.msgs.at(i).Seq == seq {
+			b.msgs = b.msgs.append(s.b.msgs.at(i))
 		}
+	}
+	for i := hidden; i < s.b.msgs.len(); i++ {
+		b.msgs = b.msgs.append(s.b.msgs.at(i))
 	}
 	if b.msgs.len() == s.b.msgs.len() {
 		return s // the window keeps them
