@@ -83,6 +83,10 @@ func (c *Cache) Get(r store.Ref, m Mark) (session.Session, bool) {
 		return session.Session{}, false
 	}
 	c.order.MoveToFront(e.place)
+	c.bytes -= e.bytes
+	e.s = session.DropHidden(e.s) // not when it is kept: who saves often need not pay for it
+	e.bytes = session.Weight(e.s)
+	c.bytes += e.bytes
 	return e.s, true
 }
 
@@ -107,7 +111,6 @@ func (c *Cache) put(s session.Session) {
 	if !known || mark.Last != s.Seq() || s.Info().Kind != session.KindChat {
 		return // a task and a run are read once and held while they are worked on
 	}
-	s = session.DropHidden(s)
 	r, e := store.RefOf(s), &entry{s: s, bytes: session.Weight(s)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
