@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 // box is a toolbox that hands out what it has and remembers what was asked for.
 type box struct {
 	tools  []tool.Tool
+	mu     sync.Mutex // branches ask at once
 	wanted []string
 	closed bool
 }
@@ -26,6 +28,8 @@ func (b *box) For(names []string, listed bool, _ func(string) bool) ([]tool.Tool
 	if !listed {
 		wanted = "all+" + wanted
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.wanted = append(b.wanted, wanted)
 	return b.tools, nil
 }
