@@ -201,13 +201,13 @@ func TestCancel_subagentInTheMiddleOfItsAnswerIsSealed(t *testing.T) {
 	}
 }
 
-// forgetful is a store whose bells never ring. It tells when an inbox was read.
+// forgetful is a store that never tells of a write. It tells when an inbox was read.
 type forgetful struct {
 	*inmem.Store
 	looked chan struct{}
 }
 
-func (forgetful) Bell(store.Ref) (<-chan struct{}, func()) { return nil, func() {} }
+func (forgetful) Subscribe(store.Ref) (<-chan struct{}, func()) { return nil, func() {} }
 
 func (f forgetful) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 	items, err := f.Store.Inbox(ctx, r)
@@ -218,7 +218,7 @@ func (f forgetful) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error)
 	return items, err
 }
 
-func TestCancel_isNoticedWhereABellWasMissed(t *testing.T) {
+func TestCancel_isNoticedWhereNewsWereMissed(t *testing.T) {
 	reached := make(chan struct{}, 1)
 	st := forgetful{inmem.New(inmem.Config{}), make(chan struct{}, 2)}
 	h := open(t, func(c *holdfast.Config) {

@@ -135,7 +135,7 @@ func TestTurnView_wordsAreShownOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
-			before, err := session.New(session.Birth{ID: "id", AgentID: "a"}, session.Definition{Name: "a", SystemPrompt: "a"}, session.Seed{}, time.Now())
+			before, err := session.New(session.Identity{ID: "id", AgentID: "a"}, session.Definition{Name: "a", SystemPrompt: "a"}, session.Seed{}, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}

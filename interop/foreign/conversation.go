@@ -81,12 +81,12 @@ func (c Conversation) Session(o Options) (session.Session, Report, error) {
 		id = uuid.NewString()
 		report.Renamed = append(report.Renamed, Rename{"id", c.ID, id})
 	}
-	birth := session.Birth{
+	identity := session.Identity{
 		ID: id, AgentID: cmp.Or(o.AgentID, uuid.NewString()), Name: plainName(c.Name), Tenant: o.Tenant,
 		Origin: session.OriginImport, CreatedAt: cmp.Or(c.CreatedAt, messages[0].CreatedAt),
 	}
 	def := session.Definition{Name: agentName(c.Agent), Model: c.Model, SystemPrompt: c.SystemPrompt}
-	s, err := session.New(birth, def, session.Seed{Messages: messages, Variables: c.Variables}, now)
+	s, err := session.New(identity, def, session.Seed{Messages: messages, Variables: c.Variables}, now)
 	if err == nil {
 		s, err = s.With(now, session.SessionImported{Format: c.Format, UpdatedAt: cmp.Or(c.UpdatedAt, messages[len(messages)-1].CreatedAt), Dropped: report.Dropped})
 	}
