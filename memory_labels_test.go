@@ -30,7 +30,8 @@ func labelled(t *testing.T) (h *house, m memory.Handle, forward func(time.Durati
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h, h.memory(s.ID()), func(d time.Duration) { ahead.Add(int64(d)) }
+	m = h.memory(s.ID())
+	return h, m, func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
 func keysIn(t *testing.T, m memory.Handle, scope memory.Scope, f memory.Filter) []string {
