@@ -240,12 +240,13 @@ func (p *program) endServer(ctx context.Context, listening *http.Server, drain t
 	return listening.Close()
 }
 
-// firstKey makes an administrator's key in a store that has no key yet.
+// firstKey makes an administrator's key in a store that has no key yet. Of nodes
+// that start together one gets its secret.
 func (p *program) firstKey(ctx context.Context, keys *apikey.Keys) (string, error) {
 	list, err := keys.List(ctx, "")
 	if err != nil || len(list) > 0 {
 		return "", err
 	}
-	_, secret, err := keys.Create(ctx, apikey.Key{Label: "first key", Scopes: []apikey.Scope{apikey.Admin}}, "cli")
+	_, secret, err := keys.CreateOnce(ctx, apikey.Key{Label: "first key", Scopes: []apikey.Scope{apikey.Admin}}, "cli", "first key")
 	return secret, err
 }
