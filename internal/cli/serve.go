@@ -97,6 +97,7 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f.BoolVar(&p.Demo, "demo", false, "begin with sample sessions, in memory unless --store is given, on a model that needs no key")
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
+	p.addAgentsFileFlag(cmd)
 	return p.AddSettings(p.AddPermissionFlags(cmd))
 }
 
