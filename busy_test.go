@@ -297,7 +297,7 @@ func TestOnBusy_interruptStopsTheOther(t *testing.T) {
 		}
 		second <- got
 	}()
-	ring, stop := h.store.(store.Wakes).Bell(store.RefOf(s))
+	news, stop := h.store.(store.Wakes).Subscribe(store.RefOf(s))
 	defer stop()
 	for { // the cancel is in the inbox: let the tool end, a safe point follows
 		items, err := h.store.(store.Inboxes).Inbox(t.Context(), store.RefOf(s))
@@ -307,7 +307,7 @@ func TestOnBusy_interruptStopsTheOther(t *testing.T) {
 		if len(items) > 0 {
 			break
 		}
-		<-ring
+		<-news
 	}
 	close(waits)
 	if e := (<-first).Execution(); e.Status != session.ExecutionStopped || e.Stop.Reason != session.StopUserRequested {

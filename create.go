@@ -43,7 +43,7 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 		if err := rt.checkDefinition(ctx, def, ""); err != nil {
 			return session.Session{}, err
 		}
-		birth := session.Birth{
+		identity := session.Identity{
 			ID: c.id, AgentID: rt.config.NewID(), Name: o.name, Tenant: rt.who.Tenant, UserID: o.user, Kind: o.kind,
 			ExpiresAt: timePtr(o.expires),
 		}
@@ -54,7 +54,7 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 			}
 		}
 		now := rt.config.Now()
-		s, err := session.New(birth, def, o.seed, now)
+		s, err := session.New(identity, def, o.seed, now)
 		if err != nil {
 			return session.Session{}, err
 		}

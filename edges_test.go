@@ -284,7 +284,7 @@ func TestExecute_failingJournalKeepsWhatWasWritten(t *testing.T) {
 func TestPurge_cascadeEndsWhereParentsGoInACircle(t *testing.T) {
 	h := open(t, nil)
 	for id, parent := range map[string]string{"self": "self", "left": "right", "right": "left"} {
-		s, err := session.New(session.Birth{ID: id, AgentID: "agent-" + id, ParentID: parent, Origin: session.OriginImport}, agentDef, session.Seed{}, time.Now())
+		s, err := session.New(session.Identity{ID: id, AgentID: "agent-" + id, ParentID: parent, Origin: session.OriginImport}, agentDef, session.Seed{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +332,7 @@ func TestCreate_findsSecretsAtAnyDepth(t *testing.T) {
 	if _, err := h.Execute(t.Context(), s.ID(), holdfast.ChangeModel{Model: "demo", Params: def.ModelParams}); !errors.Is(err, session.ErrSecret) {
 		t.Errorf("change model: %v", err)
 	}
-	foreign, err := session.New(session.Birth{ID: "foreign", AgentID: "a"}, def, session.Seed{}, time.Now())
+	foreign, err := session.New(session.Identity{ID: "foreign", AgentID: "a"}, def, session.Seed{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func (rt *Runtime) endOrphans(ctx context.Context, before, after session.Session
 func (rt *Runtime) createChild(ctx context.Context, parent session.Session, id string, def session.Definition) error {
 	info := parent.Info()
 	_, err := creation{rt: rt, id: id, action: "create", put: rt.store.Create, build: func() (session.Session, error) {
-		return session.New(session.Birth{
+		return session.New(session.Identity{
 			ID: id, AgentID: rt.config.NewID(), Tenant: info.Tenant, UserID: info.UserID, ParentID: info.ID, ParentAgentID: parent.AgentID(),
 			Origin: session.OriginSubagent, Depth: info.Depth + 1,
 		}, def, session.Seed{}, rt.config.Now())

@@ -15,7 +15,7 @@ func (rt *Runtime) subscribeChanges(ref store.Ref) (changed <-chan struct{}, sto
 	if rt.wakes == nil {
 		return nil, func() {}
 	}
-	return rt.wakes.Bell(ref)
+	return rt.wakes.Subscribe(ref)
 }
 
 // await waits for a change or for the time to look again.

@@ -95,7 +95,7 @@ func (r *rig) Waiting(context.Context) ([]agent.Incoming, error) {
 // begin is a session with an execution just started.
 func (r *rig) begin(budget *session.Budget) session.Session {
 	r.t.Helper()
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "tester", Memory: r.memory}, session.Seed{}, r.now)
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "tester", Memory: r.memory}, session.Seed{}, r.now)
 	if err == nil {
 		s, err = s.With(r.now,
 			session.MessageAdded{Message: session.Message{ID: "m", Role: session.RoleUser, Content: session.Text("go"), ExecutionID: "e"}},

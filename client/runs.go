@@ -17,6 +17,7 @@ type NewRun struct {
 	Spec      string            `json:"spec"`
 	Variables map[string]string `json:"variables,omitempty"`
 	Name      string            `json:"name,omitempty"`
+	Key       string            `json:"-"` // idempotency key: repeated with it, a run is started once
 }
 
 // Run is how far a workflow run has come.
@@ -37,7 +38,7 @@ type Run struct {
 // StartRun starts a workflow run. It returns when the run is saved; the server
 // works on it.
 func (c *Client) StartRun(ctx context.Context, r NewRun) (Run, error) {
-	return post[Run](ctx, c, "/v1/runs", r, "")
+	return post[Run](ctx, c, "/v1/runs", r, r.Key)
 }
 
 // Run reads how far a workflow run has come.

@@ -208,10 +208,20 @@ func (t Tasks) Retry(ctx context.Context, ref string) (task.Row, error) {
 // Respond responds to a pending call of a task, continues it and waits until it
 // rests. The server says who responded.
 func (t Tasks) Respond(ctx context.Context, ref string, r session.Response, o task.RespondOptions) (task.Row, error) {
-	return t.work(ctx, ref, "/pending/"+url.PathEscape(r.PendingID), struct {
+	row, err := t.PostResponse(ctx, ref, r, o)
+	if err != nil {
+		return row, err
+	}
+	return t.Wait(ctx, row.ID)
+}
+
+// PostResponse is Respond for who does not wait: it returns when the response is
+// saved, and the server works on.
+func (t Tasks) PostResponse(ctx context.Context, ref string, r session.Response, o task.RespondOptions) (task.Row, error) {
+	return post[task.Row](ctx, t.c, taskPath(ref, "/pending/"+url.PathEscape(r.PendingID)), struct {
 		responseBody
 		GoOn bool `json:"goOn,omitempty"`
-	}{bodyOf(r), o.GoOn})
+	}{bodyOf(r), o.GoOn}, "")
 }
 
 // WrapUp asks a task to finish with what it has.

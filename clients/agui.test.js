@@ -65,10 +65,9 @@ async function run(agent, parameters) {
 }
 
 test('agui: messages', async () => {
-  const agent = new HttpAgent({ url: `${server.url}/agui/helper`, headers: { Authorization: `Bearer ${server.key}` }, threadId: 'trip' })
-  agent.addMessage({ id: 'm1', role: 'user', content: 'hello' })
-  const { newMessages } = await agent.runAgent()
-  assert.equal(newMessages.at(-1).content, 'heard hello of 1')
+  const agent = newAgent('trip')
+  say(agent, 'hello')
+  await run(agent)
   say(agent, 'more')
   const events = await run(agent)
   assert.deepEqual(said(agent), ['heard hello of 1', 'heard more of 2'])

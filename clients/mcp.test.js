@@ -99,24 +99,55 @@ test('an approval is responded to', async () => {
   assert.ok(!existsSync(join(home, 'made.txt')))
   assert.equal((await mcp.call('pending_respond', { session: asked.session, pending: asked.pending[0].id, action: 'approve' })).reply, 'done')
   assert.ok(existsSync(join(home, 'made.txt')))
+  rmSync(join(home, 'made.txt'))
   await mcp.close()
 })
 
-test('a workflow is run', async () => {
+/** Follows a job until it is as wanted. */
+const follow = (mcp, tool, args, status) =>
+  until(async () => {
+    const now = await mcp.call(tool, args)
+    return now.status === status && now
+  }, `${tool} ${status}`)
+
+test('a task is started, followed and approved', async () => {
+  const mcp = await http()
+  const started = await mcp.call('task_start', { prompt: 'write', title: 'a file', key: 't1' })
+  assert.equal((await mcp.call('task_start', { prompt: 'write', title: 'a file', key: 't1' })).session, started.session, 'a repeated task is started once')
+  const blocked = await follow(mcp, 'task_status', { task: started.session }, 'blocked')
+  assert.equal(blocked.title, 'a file')
+  assert.deepEqual(blocked.pending.map((p) => [p.kind, p.tool]), [['approval', 'file_write']])
+  assert.ok(!existsSync(join(home, 'made.txt')))
+  await mcp.call('pending_respond', { session: started.session, pending: blocked.pending[0].id, action: 'approve' })
+  const ended = await follow(mcp, 'task_status', { task: started.session }, 'completed')
+  assert.equal(ended.response, 'done')
+  assert.ok(existsSync(join(home, 'made.txt')))
+  rmSync(join(home, 'made.txt'))
+  assert.ok((await mcp.call('session_search', { kind: 'task' })).sessions.some((s) => s.session === started.session))
+  await mcp.close()
+})
+
+test('a workflow is run, asks and goes on', async () => {
   const mcp = await http()
   const spec = `version: 1
 name: hello
 runtime: {provider: offline, model_id: echo}
 agents: {greeter: {prompt: You greet., tools: []}}
-pattern: {type: chain, config: {steps: [{agent: greeter, input: "Hello, {{ who }}!"}]}}
+pattern:
+  type: chain
+  config:
+    steps:
+      - {type: hitl, prompt: "Whom?"}
+      - {agent: greeter, input: "Hello, {{ who }} and {{ steps[0].response }}!"}
 inputs: {optional: {who: {type: string, default: world}}}
 `
-  const run = await mcp.call('workflow_run', { spec, variables: { who: 'moon' } })
-  const ended = await until(async () => {
-    const now = await mcp.call('workflow_status', { run: run.session })
-    return now.status === 'completed' && now
-  }, 'the end of the run')
-  assert.match(ended.response, /Hello, moon!/)
+  const run = await mcp.call('workflow_run', { spec, variables: { who: 'moon' }, key: 'w1' })
+  assert.equal((await mcp.call('workflow_run', { spec, variables: { who: 'moon' }, key: 'w1' })).session, run.session, 'a repeated run is started once')
+  const paused = await follow(mcp, 'workflow_status', { run: run.session }, 'paused')
+  assert.match(paused.pending[0].prompt, /Whom/)
+  await mcp.call('pending_respond', { session: run.session, pending: paused.pending[0].id, action: 'answer', text: 'stars' })
+  const ended = await follow(mcp, 'workflow_status', { run: run.session }, 'completed')
+  assert.match(ended.response, /Hello, moon and stars!/)
   await mcp.close()
 })
 

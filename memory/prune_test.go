@@ -27,7 +27,7 @@ type testingT interface {
 // result, o an assistant with a call that is not answered.
 func talk(t testingT, pattern string) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "x"}, session.Seed{}, start)
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "x"}, session.Seed{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}

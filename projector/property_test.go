@@ -30,7 +30,7 @@ type history struct {
 
 func newHistory(t *property.T) *history {
 	kind := property.SampledFrom([]session.Kind{session.KindChat, session.KindWorkflow, session.KindTask}).Draw(t, "kind")
-	s, err := session.New(session.Birth{ID: "s-1", AgentID: "a-1", Kind: kind}, session.Definition{Name: "demo"}, session.Seed{}, noon)
+	s, err := session.New(session.Identity{ID: "s-1", AgentID: "a-1", Kind: kind}, session.Definition{Name: "demo"}, session.Seed{}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func TestDocument_ofUnsavedChangesCanGoOn(t *testing.T) {
 func TestTools_nilAndEmptyStayApart(t *testing.T) {
 	t.Parallel()
 	for want, tools := range map[string][]string{`"tools":null`: nil, `"tools":[]`: {}, `"tools":["a","b"]`: {"a", "b", "a"}} {
-		s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent", Tools: tools, ToolsDeny: tools}, session.Seed{}, noon)
+		s, err := session.New(session.Identity{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent", Tools: tools, ToolsDeny: tools}, session.Seed{}, noon)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func TestDueAt_interruptedTasks(t *testing.T) {
 		} else if changed {
 			changes = append(changes, moved)
 		}
-		s, err := session.New(session.Birth{ID: "t", AgentID: "a", Kind: session.KindTask}, session.Definition{Name: "a"}, session.Seed{}, at)
+		s, err := session.New(session.Identity{ID: "t", AgentID: "a", Kind: session.KindTask}, session.Definition{Name: "a"}, session.Seed{}, at)
 		if err == nil {
 			s, err = s.With(at, changes...)
 		}
@@ -50,7 +50,7 @@ func TestDueAt_interruptedTasks(t *testing.T) {
 func TestDueAt_firstExpiry(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "a"}, session.Seed{}, at)
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "a"}, session.Seed{}, at)
 	if err != nil {
 		t.Fatal(err)
 	}

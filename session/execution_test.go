@@ -175,7 +175,7 @@ func TestPrimary_firstByPriorityThenEarliest(t *testing.T) {
 func TestModel_overrideThenDefinition(t *testing.T) {
 	t.Parallel()
 	def := session.Definition{Name: "a", Model: "own", ModelParams: &session.ModelParams{TopP: ptr(0.5)}}
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, def, session.Seed{}, noon)
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, def, session.Seed{}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

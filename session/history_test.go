@@ -22,7 +22,7 @@ type history struct {
 func newHistory(t *property.T) *history {
 	kind := property.SampledFrom([]session.Kind{session.KindChat, session.KindTask}).Draw(t, "kind")
 	s, err := session.New(
-		session.Birth{ID: "s-1", AgentID: "agent-1", UserID: "ana", Kind: kind, ExpiresAt: optional(moment()).Draw(t, "expires")},
+		session.Identity{ID: "s-1", AgentID: "agent-1", UserID: "ana", Kind: kind, ExpiresAt: optional(moment()).Draw(t, "expires")},
 		definition().Draw(t, "definition"),
 		session.Seed{
 			SystemPrompt: text().Draw(t, "seedPrompt"), Model: text().Draw(t, "seedModel"), Metadata: values().Draw(t, "seedMetadata"),

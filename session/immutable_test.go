@@ -150,18 +150,18 @@ func TestNew_copiesDefinitionAndSeed(t *testing.T) {
 	property.CheckCases(t, 25, func(t *property.T) {
 		def := definition().Draw(t, "definition")
 		expires := noon
-		birth := session.Birth{ID: "s-1", AgentID: "agent-1", ExpiresAt: &expires}
+		identity := session.Identity{ID: "s-1", AgentID: "agent-1", ExpiresAt: &expires}
 		seed := session.Seed{
 			ModelParams: optional(params()).Draw(t, "params"), ResponseFormat: optional(format()).Draw(t, "format"),
 			Metadata: values().Draw(t, "metadata"), Variables: values().Draw(t, "variables"),
 			Messages: []session.Message{{ID: "m-1", Role: session.RoleUser, Content: session.Text("hi"), Metadata: values().Draw(t, "m")}},
 		}
-		s, err := session.New(birth, def, seed, noon)
+		s, err := session.New(identity, def, seed, noon)
 		if err != nil {
 			t.Skip(err)
 		}
 		before := document(t, s)
-		scrambleAll(&def, &birth, &seed)
+		scrambleAll(&def, &identity, &seed)
 		sameBytes(t, "the session", document(t, s), before)
 	})
 }

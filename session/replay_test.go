@@ -89,7 +89,7 @@ func TestReplay_forkKnowsItsParent(t *testing.T) {
 // A tail that was discarded is not in force, however much of it is durable.
 func TestReplay_discardedTailIsNotInForce(t *testing.T) {
 	t.Parallel()
-	s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)
+	s, err := session.New(session.Identity{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestReplay_discardedTailIsNotInForce(t *testing.T) {
 
 func TestReplay_refusesWhatDoesNotFollow(t *testing.T) {
 	t.Parallel()
-	s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)
+	s, err := session.New(session.Identity{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

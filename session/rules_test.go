@@ -67,7 +67,7 @@ func TestDefinition_reportsAllProblemsAtOnce(t *testing.T) {
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("have %q\nwant %q", have, want)
 	}
-	_, err := session.New(session.Birth{ID: "s", AgentID: "a"}, d, session.Seed{}, noon)
+	_, err := session.New(session.Identity{ID: "s", AgentID: "a"}, d, session.Seed{}, noon)
 	var wrong *session.DefinitionError
 	if !errors.As(err, &wrong) || len(wrong.Problems) != len(want) {
 		t.Errorf("New gave %v", err)
@@ -94,7 +94,7 @@ func TestDefinition_goodOnesHaveNoProblems(t *testing.T) {
 func TestDefinition_nameListsKeepOrderAndDropRepeats(t *testing.T) {
 	t.Parallel()
 	d := session.Definition{Name: "a", Tools: []string{"z", "a", "z", "A", "a"}, Skills: []string{"b", "b"}}
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, d, session.Seed{}, noon)
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, d, session.Seed{}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestRows_belongToTheirKind(t *testing.T) {
 		session.KindTask:     session.TaskRowChanged{Task: session.TaskRow{Title: "bad\xff"}},
 		session.KindWorkflow: session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "bad\xff"}},
 	} {
-		s, err := session.New(session.Birth{ID: "s", AgentID: "a", Kind: kind}, session.Definition{Name: "agent"}, session.Seed{}, noon)
+		s, err := session.New(session.Identity{ID: "s", AgentID: "a", Kind: kind}, session.Definition{Name: "agent"}, session.Seed{}, noon)
 		if err != nil {
 			t.Fatal(err)
 		}

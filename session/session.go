@@ -6,7 +6,7 @@
 // listings show; Definition, what the agent is; State, what it has done. New
 // makes one, every With… returns another, and the old one stays as it was:
 //
-//	s, err := session.New(session.Birth{ID: id, AgentID: agentID}, def, session.Seed{}, now)
+//	s, err := session.New(session.Identity{ID: id, AgentID: agentID}, def, session.Seed{}, now)
 //	s, err = s.WithMessage(session.Message{ID: "m-1", Role: session.RoleUser, Content: session.Text("hello")}, now)
 //
 // Behind each With… stands a Change, one typed fact with a JSON form that is
@@ -95,9 +95,9 @@ type Seed struct {
 	Messages       []Message
 }
 
-// Birth is what a new session needs besides its definition. ID and AgentID
+// Identity is what a new session needs besides its definition. ID and AgentID
 // are required; an empty Tenant, Kind or Origin takes its default.
-type Birth struct {
+type Identity struct {
 	ID            string
 	AgentID       string
 	Name          string
@@ -110,13 +110,13 @@ type Birth struct {
 	Depth         int
 	ExpiresAt     *time.Time
 	Status        Status
-	CreatedAt     time.Time // zero: the time of birth
+	CreatedAt     time.Time // zero: the time of creation
 }
 
 // New is a session at version 0 with all its changes unsaved. A
 // definition's prompt and metadata win over the seed's. The seed's messages
 // must be a valid transcript.
-func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) {
+func New(identity Identity, def Definition, seed Seed, at time.Time) (Session, error) {
 	def, err := def.normal()
 	if err != nil {
 		return Session{}, err
@@ -128,17 +128,17 @@ func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) 
 	}
 	at = Instant(at)
 	created := at
-	if !birth.CreatedAt.IsZero() {
-		created = Instant(birth.CreatedAt)
+	if !identity.CreatedAt.IsZero() {
+		created = Instant(identity.CreatedAt)
 	}
 	info := Info{
-		ID: birth.ID, Name: birth.Name, Tenant: cmp.Or(birth.Tenant, DefaultTenant), UserID: birth.UserID,
-		ParentID: birth.ParentID, Origin: cmp.Or(birth.Origin, OriginRoot), Kind: cmp.Or(birth.Kind, KindChat),
-		Depth: birth.Depth, Status: cmp.Or(birth.Status, Active), AgentName: def.Name, AgentLabel: def.Title(),
-		CreatedAt: created, UpdatedAt: at, ExpiresAt: instantPtr(birth.ExpiresAt),
+		ID: identity.ID, Name: identity.Name, Tenant: cmp.Or(identity.Tenant, DefaultTenant), UserID: identity.UserID,
+		ParentID: identity.ParentID, Origin: cmp.Or(identity.Origin, OriginRoot), Kind: cmp.Or(identity.Kind, KindChat),
+		Depth: identity.Depth, Status: cmp.Or(identity.Status, Active), AgentName: def.Name, AgentLabel: def.Title(),
+		CreatedAt: created, UpdatedAt: at, ExpiresAt: instantPtr(identity.ExpiresAt),
 	}
 	state := State{
-		AgentID: birth.AgentID, ParentAgentID: birth.ParentAgentID, CreatedAt: created, UpdatedAt: at,
+		AgentID: identity.AgentID, ParentAgentID: identity.ParentAgentID, CreatedAt: created, UpdatedAt: at,
 		SystemPrompt: seed.SystemPrompt, Model: seed.Model, ModelParams: seed.ModelParams, ResponseFormat: seed.ResponseFormat,
 		Metadata: seed.Metadata.Clone(), Window: Window{Keep: []int64{}},
 	}

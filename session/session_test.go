@@ -13,7 +13,7 @@ import (
 
 func newSession(t failer) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)
+	s, err := session.New(session.Identity{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)
 	if err != nil {
 		t.Fatalf("new session: %v", err)
 	}
@@ -67,7 +67,7 @@ func TestNew_definitionWinsOverSeed(t *testing.T) {
 			{ID: "m-2", Role: session.RoleAssistant, Content: session.Text("ho")},
 		},
 	}
-	s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, def, seed, noon)
+	s, err := session.New(session.Identity{ID: "s-1", AgentID: "agent-1"}, def, seed, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,49 +81,49 @@ func TestNew_definitionWinsOverSeed(t *testing.T) {
 		t.Errorf("messages %+v", s.Messages())
 	}
 	def.SystemPrompt = "  "
-	if s, err = session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, def, seed, noon); err != nil || s.SystemPrompt() != "seeded" {
+	if s, err = session.New(session.Identity{ID: "s-1", AgentID: "agent-1"}, def, seed, noon); err != nil || s.SystemPrompt() != "seeded" {
 		t.Errorf("a blank definition prompt gave %q (%v), want the seed's", s.SystemPrompt(), err)
 	}
 }
 
 func TestNew_refusesWhatCannotBeKept(t *testing.T) {
 	t.Parallel()
-	good := session.Birth{ID: "s-1", AgentID: "agent-1"}
-	with := func(change func(*session.Birth)) session.Birth {
+	good := session.Identity{ID: "s-1", AgentID: "agent-1"}
+	with := func(change func(*session.Identity)) session.Identity {
 		b := good
 		change(&b)
 		return b
 	}
 	big := json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
 	for name, tt := range map[string]struct {
-		birth session.Birth
-		seed  session.Seed
-		field string
+		identity session.Identity
+		seed     session.Seed
+		field    string
 	}{
-		"id":             {birth: with(func(b *session.Birth) { b.ID = "../x" }), field: "id"},
-		"agent id":       {birth: with(func(b *session.Birth) { b.AgentID = "" }), field: "agentId"},
-		"agent id bytes": {birth: with(func(b *session.Birth) { b.AgentID = "a\xff" }), field: "agentId"},
-		"tenant":         {birth: with(func(b *session.Birth) { b.Tenant = "a b" }), field: "tenant"},
-		"user":           {birth: with(func(b *session.Birth) { b.UserID = "a\x00" }), field: "userId"},
-		"parent":         {birth: with(func(b *session.Birth) { b.ParentID = "-" }), field: "parentId"},
-		"kind":           {birth: with(func(b *session.Birth) { b.Kind = "poem" }), field: "kind"},
-		"origin":         {birth: with(func(b *session.Birth) { b.Origin = "moon" }), field: "origin"},
-		"status":         {birth: with(func(b *session.Birth) { b.Status = "Active" }), field: "status"},
-		"depth":          {birth: with(func(b *session.Birth) { b.Depth = -1 }), field: "header"},
-		"name":           {birth: with(func(b *session.Birth) { b.Name = strings.Repeat("é", 201) }), field: "name"},
-		"metadata size":  {birth: good, seed: session.Seed{Metadata: session.Values{"k": big}}, field: "metadata.k"},
-		"metadata":       {birth: good, seed: session.Seed{Metadata: session.Values{"k": json.RawMessage("{")}}, field: "metadata.k"},
-		"variable":       {birth: good, seed: session.Seed{Variables: map[string]json.RawMessage{"a//b": nil}}, field: "key"},
-		"orphan result": {birth: good, seed: session.Seed{Messages: []session.Message{
+		"id":             {identity: with(func(b *session.Identity) { b.ID = "../x" }), field: "id"},
+		"agent id":       {identity: with(func(b *session.Identity) { b.AgentID = "" }), field: "agentId"},
+		"agent id bytes": {identity: with(func(b *session.Identity) { b.AgentID = "a\xff" }), field: "agentId"},
+		"tenant":         {identity: with(func(b *session.Identity) { b.Tenant = "a b" }), field: "tenant"},
+		"user":           {identity: with(func(b *session.Identity) { b.UserID = "a\x00" }), field: "userId"},
+		"parent":         {identity: with(func(b *session.Identity) { b.ParentID = "-" }), field: "parentId"},
+		"kind":           {identity: with(func(b *session.Identity) { b.Kind = "poem" }), field: "kind"},
+		"origin":         {identity: with(func(b *session.Identity) { b.Origin = "moon" }), field: "origin"},
+		"status":         {identity: with(func(b *session.Identity) { b.Status = "Active" }), field: "status"},
+		"depth":          {identity: with(func(b *session.Identity) { b.Depth = -1 }), field: "header"},
+		"name":           {identity: with(func(b *session.Identity) { b.Name = strings.Repeat("é", 201) }), field: "name"},
+		"metadata size":  {identity: good, seed: session.Seed{Metadata: session.Values{"k": big}}, field: "metadata.k"},
+		"metadata":       {identity: good, seed: session.Seed{Metadata: session.Values{"k": json.RawMessage("{")}}, field: "metadata.k"},
+		"variable":       {identity: good, seed: session.Seed{Variables: map[string]json.RawMessage{"a//b": nil}}, field: "key"},
+		"orphan result": {identity: good, seed: session.Seed{Messages: []session.Message{
 			{ID: "m", Role: session.RoleTool, ToolResult: &session.ToolResult{CallID: "c"}},
 		}}, field: "messages"},
-		"nested deeply": {birth: good, seed: session.Seed{Metadata: session.Values{
+		"nested deeply": {identity: good, seed: session.Seed{Metadata: session.Values{
 			"k": json.RawMessage(strings.Repeat("[", 1001) + strings.Repeat("]", 1001)),
 		}}, field: "metadata.k"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := session.New(tt.birth, session.Definition{Name: "agent"}, tt.seed, noon)
+			s, err := session.New(tt.identity, session.Definition{Name: "agent"}, tt.seed, noon)
 			refused(t, err, tt.field)
 			if !s.IsZero() {
 				t.Error("a session was returned all the same")
@@ -144,14 +144,14 @@ func TestNew_isDeterministic(t *testing.T) {
 	}
 	var first []byte
 	for range 5 {
-		s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, seed, noon)
+		s, err := session.New(session.Identity{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, seed, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {
 			first = document(t, s)
 		}
-		sameBytes(t, "the same birth", document(t, s), first)
+		sameBytes(t, "the same identity", document(t, s), first)
 	}
 }
 
@@ -277,8 +277,8 @@ func TestCleared_keepsWhatIsNotTheConversation(t *testing.T) {
 func TestKept_namesWhatNobodyMayChange(t *testing.T) {
 	t.Parallel()
 	s := session.Seal(newSession(t), noon)
-	other := func(change func(*session.Birth)) session.Session {
-		b := session.Birth{ID: "s-1", AgentID: "agent-1"}
+	other := func(change func(*session.Identity)) session.Session {
+		b := session.Identity{ID: "s-1", AgentID: "agent-1"}
 		change(&b)
 		next, err := session.New(b, session.Definition{Name: "agent"}, session.Seed{}, noon)
 		if err != nil {
@@ -293,13 +293,13 @@ func TestKept_namesWhatNobodyMayChange(t *testing.T) {
 	for want, next := range map[string]session.Session{
 		"":          say(t, s, "m"),
 		"id":        fork,
-		"kind":      other(func(b *session.Birth) { b.Kind = session.KindTask }),
+		"kind":      other(func(b *session.Identity) { b.Kind = session.KindTask }),
 		"version":   session.Seal(s, noon),
-		"agentId":   other(func(b *session.Birth) { b.AgentID = "other" }),
-		"tenant":    other(func(b *session.Birth) { b.Tenant = "other" }),
-		"parentId":  other(func(b *session.Birth) { b.ParentID = "other" }),
-		"origin":    other(func(b *session.Birth) { b.Origin = session.OriginImport }),
-		"createdAt": other(func(b *session.Birth) { b.CreatedAt = noon.Add(-1e9) }),
+		"agentId":   other(func(b *session.Identity) { b.AgentID = "other" }),
+		"tenant":    other(func(b *session.Identity) { b.Tenant = "other" }),
+		"parentId":  other(func(b *session.Identity) { b.ParentID = "other" }),
+		"origin":    other(func(b *session.Identity) { b.Origin = session.OriginImport }),
+		"createdAt": other(func(b *session.Identity) { b.CreatedAt = noon.Add(-1e9) }),
 	} {
 		if have := session.ChangedIdentity(s, next); have != want {
 			t.Errorf("have %q, want %q", have, want)
@@ -320,7 +320,7 @@ func TestZeroSession_isNull(t *testing.T) {
 }
 
 func TestWith_refusesReservedMetadata(t *testing.T) {
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "x"}, session.Seed{}, time.Now())
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "x"}, session.Seed{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestWith_refusesReservedMetadata(t *testing.T) {
 			}
 		}
 		seed := session.Seed{Metadata: session.Values{key: []byte("1")}}
-		if _, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "x"}, seed, time.Now()); !errors.Is(err, session.ErrInvalid) {
+		if _, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "x"}, seed, time.Now()); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("a seed with %s: %v", key, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func TestTags_haveOneOfEveryPairThatAFilterCanFind(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "tester", Model: "test/model"}, session.Seed{}, at)
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "tester", Model: "test/model"}, session.Seed{}, at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func pairs[V any](key string, value V, more ...any) session.Pairs[V] {
 // taskSession is a task at version 1.
 func taskSession(t failer) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: "t-1", AgentID: "agent-1", Kind: session.KindTask}, session.Definition{Name: "worker"}, session.Seed{}, noon)
+	s, err := session.New(session.Identity{ID: "t-1", AgentID: "agent-1", Kind: session.KindTask}, session.Definition{Name: "worker"}, session.Seed{}, noon)
 	if err != nil {
 		t.Fatalf("make a task: %v", err)
 	}

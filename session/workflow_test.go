@@ -16,7 +16,7 @@ import (
 // flow is a workflow run that has begun, at version 1.
 func flow(t failer) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: "run-1", AgentID: "agent-1", Kind: session.KindWorkflow}, session.Definition{Name: "tea"}, session.Seed{}, at(0))
+	s, err := session.New(session.Identity{ID: "run-1", AgentID: "agent-1", Kind: session.KindWorkflow}, session.Definition{Name: "tea"}, session.Seed{}, at(0))
 	if err != nil {
 		t.Fatalf("new: %v", err)
 	}
@@ -119,11 +119,11 @@ func TestWorkflow_headDoesNotGrowWithFinishedUnits(t *testing.T) {
 
 func TestWorkflow_changesAreRefusedElsewhere(t *testing.T) {
 	t.Parallel()
-	chat, err := session.New(session.Birth{ID: "chat-1", AgentID: "agent-1"}, session.Definition{Name: "tea"}, session.Seed{}, at(0))
+	chat, err := session.New(session.Identity{ID: "chat-1", AgentID: "agent-1"}, session.Definition{Name: "tea"}, session.Seed{}, at(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	unbegun, err := session.New(session.Birth{ID: "run-2", AgentID: "agent-1", Kind: session.KindWorkflow}, session.Definition{Name: "tea"}, session.Seed{}, at(0))
+	unbegun, err := session.New(session.Identity{ID: "run-2", AgentID: "agent-1", Kind: session.KindWorkflow}, session.Definition{Name: "tea"}, session.Seed{}, at(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,8 @@ func TestCheckEntryKey_segmentsOfPlainText(t *testing.T) {
 func TestOwnerCheck_admitsEveryUserAndAgent(t *testing.T) {
 	property.Check(t, func(t *property.T) {
 		name := property.OneOf(property.String(), property.StringN(250, 260)).Draw(t, "name")
-		birth := session.Birth{ID: "s", AgentID: "a", UserID: name}
-		if _, err := session.New(birth, session.Definition{Name: "tester"}, session.Seed{}, time.Unix(0, 0)); err != nil {
+		identity := session.Identity{ID: "s", AgentID: "a", UserID: name}
+		if _, err := session.New(identity, session.Definition{Name: "tester"}, session.Seed{}, time.Unix(0, 0)); err != nil {
 			return
 		}
 		err := store.Owner{Tenant: session.DefaultTenant, Scope: store.ScopeUser, Name: name}.Check()

@@ -221,13 +221,13 @@ type Inboxes interface {
 	Unread(ctx context.Context, tenant string) ([]Ref, error)
 }
 
-// Wakes tells waiting readers that there may be something new. It is a hint: a
-// ring may come without news, and a reader must poll as well.
+// Wakes tells waiting readers that there may be something new. It is a hint: it
+// may come without a write, and a reader must poll as well.
 type Wakes interface {
-	// Bell rings after writes to the session, its lease or its inbox. The zero Ref
-	// stands for every session. The channel holds one ring. Stop ends it and may be
+	// Subscribe tells of writes to the session, its lease or its inbox. The zero Ref
+	// stands for every session. The channel holds one signal. Stop ends it and may be
 	// called twice.
-	Bell(r Ref) (ring <-chan struct{}, stop func())
+	Subscribe(r Ref) (news <-chan struct{}, stop func())
 }
 
 // Keys remembers idempotency keys, at least for 24 hours.

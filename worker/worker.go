@@ -124,11 +124,11 @@ func New(c Config) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) {
 	working, interrupt := context.WithCancel(context.WithoutCancel(ctx))
 	defer interrupt()
-	var bell <-chan struct{}
+	var news <-chan struct{}
 	if wakes, ok := w.c.Store.(store.Wakes); ok {
-		ring, stop := wakes.Bell(store.Ref{})
+		all, stop := wakes.Subscribe(store.Ref{})
 		defer stop()
-		bell = ring
+		news = all
 	}
 	var firing sync.WaitGroup
 	if w.c.Fire != nil {
@@ -139,7 +139,7 @@ func (w *Worker) Run(ctx context.Context) {
 		if err := w.look(ctx, working); err != nil && ctx.Err() == nil {
 			w.log.Warn("what waits could not be read", "error", err)
 		}
-		w.pause(ctx, bell)
+		w.pause(ctx, news)
 	}
 	ended := make(chan struct{})
 	go func() { w.wg.Wait(); close(ended) }()
@@ -177,7 +177,7 @@ func (w *Worker) fire(ctx context.Context) {
 }
 
 // pause waits until there may be something to do.
-func (w *Worker) pause(ctx context.Context, bell <-chan struct{}) {
+func (w *Worker) pause(ctx context.Context, news <-chan struct{}) {
 	// Nodes that are woken together do not all look at the same moment.
 	least := time.NewTimer(minPause/2 + rand.N(minPause))
 	defer least.Stop()
@@ -186,7 +186,7 @@ func (w *Worker) pause(ctx context.Context, bell <-chan struct{}) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-bell:
+	case <-news:
 	case <-w.freed:
 	case <-most.C:
 	}

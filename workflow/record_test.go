@@ -52,7 +52,7 @@ pattern: {type: chain, config: {steps: [{agent: a, input: x}, {type: hitl, promp
 		t.Fatal(err)
 	}
 	at := time.Date(2025, 11, 9, 10, 0, 0, 0, time.UTC)
-	v, err := session.New(session.Birth{ID: "r", AgentID: "agent", Kind: session.KindWorkflow}, workflow.Definition(s), session.Seed{}, at)
+	v, err := session.New(session.Identity{ID: "r", AgentID: "agent", Kind: session.KindWorkflow}, workflow.Definition(s), session.Seed{}, at)
 	if err == nil {
 		v, err = v.With(at, begun)
 	}

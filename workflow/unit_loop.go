@@ -79,7 +79,7 @@ func params(m spec.Model) *session.ModelParams {
 // before and holds what the unit has done so far, calls that wait included.
 func (x *runner) unitSession(r *run, u unit, e *entry, before []session.Message, def session.Definition) (session.Session, error) {
 	now := x.host.Now()
-	s, err := session.New(session.Birth{ID: r.id, AgentID: def.Name}, def, session.Seed{}, now)
+	s, err := session.New(session.Identity{ID: r.id, AgentID: def.Name}, def, session.Seed{}, now)
 	if err != nil {
 		return s, err
 	}

@@ -164,26 +164,26 @@ func concurrentFloor(ctx context.Context, b *bench) (results []Result, err error
 			if err != nil {
 				return err
 			}
-			results = []Result{b.rateResult("rate.floor", fmt.Sprintf("rate of %d sessions with bells, to floor", manyClients), atLeast(0.6), rates[0], rates[1])}
+			results = []Result{b.rateResult("rate.floor", fmt.Sprintf("rate of %d sessions with subscribers, to floor", manyClients), atLeast(0.6), rates[0], rates[1])}
 			return nil
 		})
 	})
 	return results, err
 }
 
-// listenTo listens to the bell of every session. The returned function stops it.
+// listenTo subscribes to every session. The returned function stops it.
 func listenTo(st store.Wakes, refs []store.Ref) func() {
 	var (
 		group sync.WaitGroup
 		over  = make(chan struct{})
 	)
 	for _, r := range refs {
-		ring, stop := st.Bell(r)
+		news, stop := st.Subscribe(r)
 		group.Go(func() {
 			defer stop()
 			for {
 				select {
-				case <-ring:
+				case <-news:
 				case <-over:
 					return
 				}

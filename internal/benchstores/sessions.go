@@ -18,7 +18,7 @@ func newSession(id string, seed session.Seed) (session.Session, error) {
 	if seed.SystemPrompt == "" { // that of a definition would go before it
 		def.SystemPrompt = "Answer in one short sentence."
 	}
-	return session.New(session.Birth{ID: id, AgentID: uuid.NewString()}, def, seed, time.Now())
+	return session.New(session.Identity{ID: id, AgentID: uuid.NewString()}, def, seed, time.Now())
 }
 
 func commit(action string) store.Commit {

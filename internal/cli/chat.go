@@ -38,7 +38,8 @@ func (p *program) chatCommand() *cobra.Command {
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
 answer, Ctrl-D leaves; "holdfast chat --session REF" continues. At a terminal you can edit
 the text, Alt-Enter or a backslash at the end begins another line, the up key brings earlier
-messages back, Ctrl-R searches them, and what you paste keeps its lines. @FILE in a message
+messages back, Ctrl-R searches them, and what you paste keeps its lines. What you type during
+an answer is kept, and sent after it if you press Enter. @FILE in a message
 attaches a file, and so does /attach. What AGENTS.md of the workspace says becomes part of
 the prompt of a new session.
 
@@ -87,6 +88,8 @@ type chat struct {
 	unfinished error          // why the last turn has no answer yet: interrupted, or calls wait
 	ended      bool           // the program was asked to end, not only the turn
 	attached   []session.Part // to the next message
+	typed      terminal.Typed // while the last turn ran
+	composer   *terminal.Composer
 }
 
 // open makes a session or comes back to one.
@@ -220,6 +223,15 @@ func (c *chat) run(ctx context.Context) error {
 		}
 	}
 	for {
+		if len(c.typed.Queued) > 0 {
+			if done, err := c.handleQueued(ctx); done {
+				return c.leave(err)
+			}
+			continue
+		}
+		if c.typed.Ended {
+			return c.leave(nil)
+		}
 		select {
 		case l := <-c.readAhead():
 			if terminal.IsEOF(l.err) {
@@ -254,15 +266,32 @@ func (c *chat) readAhead() <-chan line {
 }
 
 func (c *chat) readMessage() (string, error) {
-	prompt := c.Err.Paint(terminal.Cyan, "› ")
 	switch {
 	case c.editor != nil:
 		fmt.Fprintln(c.Err)
-		return c.editor.Message(prompt)
+		text := c.typed.Text
+		c.typed.Text = ""
+		return c.editor.Message(c.prompt(), text)
 	case c.In.Terminal:
-		fmt.Fprint(c.Err, "\n"+prompt)
+		fmt.Fprint(c.Err, "\n"+c.prompt())
 	}
 	return c.In.ReadLine()
+}
+
+func (c *chat) prompt() string { return c.Err.Paint(terminal.Cyan, "› ") }
+
+// handleQueued takes the first line that was sent while the turn before ran.
+func (c *chat) handleQueued(ctx context.Context) (done bool, err error) {
+	text := c.typed.Queued[0]
+	c.typed.Queued = c.typed.Queued[1:]
+	fmt.Fprintln(c.Err)
+	c.editor.Show(c.prompt(), text)
+	return c.handleLine(ctx, text)
+}
+
+// compose lets the person type while a turn runs.
+func (c *chat) compose() {
+	c.composer = c.editor.Compose(c.prompt(), &c.typed, c.Interrupts.Raise)
 }
 
 // turn runs one turn and says what was saved. Errors are printed and the
@@ -270,7 +299,12 @@ func (c *chat) readMessage() (string, error) {
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
 	began := c.Now()
 	ctx, stop := c.Interrupts.Watch(ctx)
+	c.compose()
 	s, err := c.converse(ctx, c.e, c.info.ID, a, !c.JSON, c.readResponse(ctx))
+	c.composer.Stop()
+	if err != nil {
+		c.typed.PutBack()
+	}
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
 	if saved := !s.IsZero() && s.Version() > c.info.Version; saved {
@@ -306,7 +340,12 @@ func (c *chat) readResponse(ctx context.Context) terminal.LineReader {
 		return c.ReadLine(ctx)
 	}
 	return func(prompt string) (string, error) {
-		return terminal.WaitFor(ctx, func() (string, error) { return c.editor.Response(prompt) })
+		c.composer.Stop()
+		text, err := terminal.WaitFor(ctx, func() (string, error) { return c.editor.Response(prompt) })
+		if ctx.Err() == nil { // else somebody still reads there
+			c.compose()
+		}
+		return text, err
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-dev/holdfast/internal/provtest"
 	"github.com/holdfast-dev/holdfast/internal/ptytest"
 )
 
@@ -112,6 +115,10 @@ func TestChat_killedContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.cmd.Wait() // it was killed
+	// A shell makes its terminal what it was.
+	if err := unix.IoctlSetTermios(int(s.tty.Fd()), unix.TCSETS, &s.found); err != nil {
+		t.Fatal(err)
+	}
 	s.env["HOLDFAST_OFFLINE_PACE"] = "0s"
 	s.start("chat", "--session", "s")
 	s.shown.waitAfter(t, "it was interrupted: continuing", "saved · version 2")
@@ -119,4 +126,65 @@ func TestChat_killedContinues(t *testing.T) {
 	s.press("\x04")
 	s.ends(exitOK)
 	s.hears("a question")
+}
+
+// What is typed during an answer stands below it, and is sent when it has ended.
+func TestChat_typedDuringAnAnswerIsSentAfterIt(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	env := providerEnv(t,
+		provtest.Reply{Text: []string{"Words that ", strings.Repeat("fill a line ", 8) + "and more.\nThe end."}, HoldEvents: 2, Release: release},
+		provtest.Reply{Text: []string{"Second."}}, provtest.Reply{Text: []string{"Third."}})
+	env["HOLDFAST_STORE"] = "file:" + t.TempDir()
+	s := sitWith(t, env)
+	s.press("one\r")
+	s.shown.wait(t, "Words ")
+	s.press("two 日本, and more than a narrow terminal shows\r/nothing\rthr\x1b[200~e\ne!\x1b[201~\x1b[D")
+	s.shows("typed_ahead", "e▏!")
+	s.resize(40)
+	s.shows("typed_ahead_narrow", "…")
+	s.resize(80)
+	s.shows("typed_ahead", "shows\n")
+	s.press("?")
+	close(release)
+	s.saved("3")
+	s.shows("typed_ahead_answered", "e?!▏")
+	s.press("\r")
+	s.saved("4")
+	s.press("\x04")
+	s.ends(exitOK)
+	s.hears("one", "two 日本, and more than a narrow terminal shows", "thre\ne?!")
+}
+
+// Ctrl-C stops the answer, and what was typed during it is there to be edited.
+func TestChat_interruptKeepsWhatWasTyped(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "1h")
+	s.press("a question\r")
+	s.shown.wait(t, "You ")
+	s.press("queued\rnot sent")
+	s.shown.wait(t, "not sent")
+	s.press("\x03")
+	s.shown.waitAfter(t, "your next message continues it", "› ")
+	s.shows("interrupted_typing", "not sent▏")
+	s.press("\x03")
+	s.shows("interrupted_dropped", "^C\n› ▏")
+	s.press("\x03")
+	s.ends(exitInterrupted)
+}
+
+// Ctrl-D during an answer leaves when it has ended.
+func TestChat_endOfInputDuringAnAnswerLeavesAfterIt(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	env := providerEnv(t, provtest.Reply{Text: []string{"Words ", "here."}, HoldEvents: 2, Release: release})
+	env["HOLDFAST_STORE"] = "file:" + t.TempDir()
+	s := sitWith(t, env)
+	s.press("one\r")
+	s.shown.wait(t, "Words ")
+	s.press("\x04")
+	s.shown.wait(t, "next: leave")
+	close(release)
+	s.ends(exitOK)
+	s.hears("one")
 }

@@ -23,7 +23,7 @@ func stocked(t *testing.T, n int) *inmem.Store {
 	t.Helper()
 	st := inmem.New(inmem.Config{})
 	for i := range n {
-		s, err := session.New(session.Birth{ID: fmt.Sprintf("s%03d", i), AgentID: fmt.Sprint("agent-", i)}, session.Definition{Name: "tester"}, session.Seed{}, time.Now())
+		s, err := session.New(session.Identity{ID: fmt.Sprintf("s%03d", i), AgentID: fmt.Sprint("agent-", i)}, session.Definition{Name: "tester"}, session.Seed{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

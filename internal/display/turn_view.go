@@ -35,6 +35,7 @@ type TurnView struct {
 	shown    []byte // of the answer that is coming
 	draft    []byte // what there is of it; shorter where it comes again
 	thought  string // before the answer, and not shown yet
+	whole    bool   // nothing is added to that thought any more
 	thinks   bool   // what was thought is shown, and may go on
 	Printed  bool   // some of an answer was shown
 	open     bool   // the last line of it has no end yet
@@ -114,9 +115,9 @@ func (n *TurnView) think(c projector.Change) {
 	case c.Op == projector.Withdrawn:
 		n.thought = ""
 	case c.Op == projector.Grew && !n.thinks:
-		n.thought += c.Item.Reasoning.Text
+		n.thought, n.whole = n.thought+c.Item.Reasoning.Text, false
 	case c.Op == projector.Finished && !n.thinks:
-		n.thought = c.Item.Reasoning.Text
+		n.thought, n.whole = c.Item.Reasoning.Text, true
 	case c.Op == projector.Finished:
 		n.thinks = false
 	}
@@ -128,7 +129,7 @@ func (n *TurnView) showThought() {
 		return
 	}
 	n.printLine("thought · %s", n.thought)
-	n.thought, n.thinks = "", true
+	n.thought, n.thinks = "", !n.whole
 }
 
 // showDraft shows what was not shown yet of the answer that is coming.
@@ -167,7 +168,7 @@ func (n *TurnView) settle(answer string) {
 // among the words of the answers, so that a reader of those alone knows too.
 func (n *TurnView) voidShown() {
 	n.endLine()
-	fmt.Fprintln(n.Out, n.Out.Paint(terminal.Dim, "(the answer was interrupted, asking again)"))
+	fmt.Fprintln(n.Out, n.Out.Paint(terminal.Dim, "(this answer was interrupted and does not count)"))
 	n.shown, n.Printed = n.shown[:0], false
 }
 

@@ -112,7 +112,7 @@ func addSessions(ctx context.Context, st *sqlite.Store, n int) error {
 
 func addSession(ctx context.Context, st *sqlite.Store, i int) error {
 	at := day.Add(time.Duration(i) * time.Second)
-	s, err := session.New(session.Birth{ID: fmt.Sprintf("s%07d", i), AgentID: "echo", Name: fmt.Sprintf("session %d", i), Tenant: "default"}, session.Definition{Name: "echo"}, session.Seed{}, at)
+	s, err := session.New(session.Identity{ID: fmt.Sprintf("s%07d", i), AgentID: "echo", Name: fmt.Sprintf("session %d", i), Tenant: "default"}, session.Definition{Name: "echo"}, session.Seed{}, at)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func addSession(ctx context.Context, st *sqlite.Store, i int) error {
 // addMessages makes a session of questions and answers. The last answer calls a
 // tool with a number that JavaScript cannot hold.
 func addMessages(ctx context.Context, st *sqlite.Store, id string, n int) error {
-	s, err := session.New(session.Birth{ID: id, AgentID: "echo", Name: "long", Tenant: "default"}, session.Definition{Name: "echo"}, session.Seed{}, day)
+	s, err := session.New(session.Identity{ID: id, AgentID: "echo", Name: "long", Tenant: "default"}, session.Definition{Name: "echo"}, session.Seed{}, day)
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,10 @@ type Reply struct {
 	Tight       bool // one line end after an event, not two
 	Split       int  // bytes that are sent at a time; 0: an event
 	Delay       time.Duration
-	Pause       time.Duration // between two events
-	Linger      time.Duration // between the last event and the end of the stream
+	Pause       time.Duration   // between two events
+	Linger      time.Duration   // between the last event and the end of the stream
+	HoldEvents  int             // what follows so many events waits until Release is closed
+	Release     <-chan struct{} `json:"-"`
 
 	// Where it breaks:
 	Cut        bool // the connection is reset before anything is sent
@@ -111,7 +113,7 @@ func (s *Server) stream(out *pipe, request Request) {
 		newline = "\n"
 	}
 	for i, event := range events {
-		if i > 0 && !s.wait(out.r, out.reply.Pause) {
+		if i > 0 && !s.wait(out.r, out.reply.Pause) || i > 0 && i == out.reply.HoldEvents && !s.waitForRelease(out) {
 			return
 		}
 		text := s.protocol.frame(event, newline)
@@ -133,6 +135,18 @@ func (s *Server) stream(out *pipe, request Request) {
 			out.interrupt()
 		}
 	}
+}
+
+// waitForRelease waits until the reply is released, and reports whether the
+// client is still connected.
+func (s *Server) waitForRelease(out *pipe) bool {
+	select {
+	case <-out.reply.Release:
+		return true
+	case <-out.r.Context().Done():
+	case <-s.closing:
+	}
+	return false
 }
 
 // wait waits and reports whether the client is still connected.

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +13,9 @@ type draft struct {
 	history  *History
 	commands []string
 	line     line
-	hint     string // below the text until the next key
+	above    []string // lines above the prompt
+	hint     string   // below the text until the next key
+	hidden   bool     // somebody else draws it
 
 	recalled int    // the line of the history that is shown; -1: none
 	written  string // what was there before that
@@ -108,7 +111,7 @@ func (d *draft) edit(k key) {
 	case keySearch:
 		d.searching, d.query, d.written = true, "", l.text()
 	case keyClear:
-		_ = d.out.Print("\x1b[H\x1b[2J") // the drawing says it if the terminal is gone
+		d.out.writeNow("\x1b[H\x1b[2J")
 		d.rows, d.row = nil, 0
 	}
 }
@@ -212,15 +215,26 @@ func (d *draft) find(from int) {
 	}
 }
 
-// draw makes the drawing anew, in one write. A text that is longer than the
-// terminal is shown around the cursor.
+// draw makes the drawing anew, in one write.
 func (d *draft) draw() {
+	if !d.hidden {
+		d.out.writeNow(d.drawing())
+	}
+}
+
+// drawing returns what draws the draft in its place. A text that is longer than
+// the terminal is shown around the cursor.
+func (d *draft) drawing() string {
 	columns, height := d.out.size()
 	prompt := d.prompt
 	if d.searching {
 		prompt = d.out.Paint(Dim, "search "+OneLine(d.query)+": ")
 	}
 	rows, row, column := d.line.layout(prompt, columns)
+	for i, text := range d.above {
+		rows = slices.Insert(rows, i, d.out.Paint(Dim, Cut(text, columns-1)))
+		row++
+	}
 	if d.hint != "" {
 		rows = append(rows, d.out.Paint(Dim, Cut(d.hint, columns-1)))
 	}
@@ -244,8 +258,8 @@ func (d *draft) draw() {
 	if column > 0 {
 		fmt.Fprintf(&b, "\x1b[%dC", column)
 	}
-	_ = d.out.Print(b.String()) // the next read says that the terminal is gone
 	d.rows, d.row, d.column = rows, row, column
+	return b.String()
 }
 
 // toTop moves to the beginning of the drawing.
@@ -256,20 +270,28 @@ func (d *draft) toTop(b *strings.Builder) {
 	b.WriteString("\r")
 }
 
-// resize draws for another size. A terminal that became narrower has broken the
-// rows: what was one may be several.
+// resize draws for another size.
 func (d *draft) resize() {
 	columns, _ := d.out.size()
+	d.row = d.rowsAbove(columns)
+	d.draw()
+}
+
+// rowsAbove returns how many rows are above the cursor on a terminal that has
+// another size now. One that became narrower has broken the rows: what was one
+// may be several.
+func (d *draft) rowsAbove(columns int) int {
 	above := d.column / columns
 	for _, text := range d.rows[:min(d.row, len(d.rows))] {
 		above += max(1, (visibleWidth(text)+columns-1)/columns)
 	}
-	d.row = above
-	d.draw()
+	return above
 }
 
 // leave leaves the text on the screen, with something behind it.
 func (d *draft) leave(with string) {
-	_ = d.out.Print(with + "\r\n") // as in draw
+	if !d.hidden {
+		d.out.writeNow(with + "\r\n")
+	}
 	d.rows, d.row, d.column = nil, 0, 0
 }

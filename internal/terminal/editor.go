@@ -18,6 +18,7 @@ import (
 type Editor struct {
 	in       *Input
 	out      *Screen
+	screens  []*Screen // all that are this terminal
 	keys     *keyboard
 	History  *History
 	commands []string          // that Tab completes
@@ -39,18 +40,33 @@ func (p *Console) NewEditor(commands []string) *Editor {
 	if !p.In.Terminal || !p.Out.Terminal || p.In.file == nil || p.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	return &Editor{in: p.In, out: p.Out, keys: &keyboard{from: p.In}, History: &History{}, commands: commands}
+	screens := []*Screen{p.Out}
+	if p.Err.Terminal {
+		screens = append(screens, p.Err)
+	}
+	return &Editor{in: p.In, out: p.Out, screens: screens, keys: &keyboard{from: p.In}, History: &History{}, commands: commands}
 }
 
-// Message reads what a person says to the agent, which can be brought back later.
-func (e *Editor) Message(prompt string) (string, error) { return e.read(prompt, e.History) }
+// Message reads what a person says to the agent, which can be brought back
+// later. The text is there to be edited.
+func (e *Editor) Message(prompt, text string) (string, error) {
+	return e.read(prompt, text, e.History)
+}
 
 // Response reads what a person says about something else.
-func (e *Editor) Response(prompt string) (string, error) { return e.read(prompt, &History{}) }
+func (e *Editor) Response(prompt string) (string, error) { return e.read(prompt, "", &History{}) }
+
+// Show leaves a message on the screen as if it had been typed at the prompt.
+func (e *Editor) Show(prompt, text string) {
+	d := &draft{out: e.out, prompt: prompt}
+	d.line.set(text)
+	d.draw()
+	d.leave("")
+}
 
 // read returns what a person types at the prompt. Ctrl-C drops what was typed; with
 // nothing typed it ends the input, as Ctrl-D does: io.EOF.
-func (e *Editor) read(prompt string, history *History) (string, error) {
+func (e *Editor) read(prompt, text string, history *History) (string, error) {
 	if err := e.open(); err != nil {
 		return "", err
 	}
@@ -58,6 +74,7 @@ func (e *Editor) read(prompt string, history *History) (string, error) {
 	resized, stop := notifyResize()
 	defer stop()
 	d := &draft{out: e.out, prompt: prompt, history: history, commands: e.commands, recalled: -1}
+	d.line.set(text)
 	d.draw()
 	for {
 		if e.pressed == nil {
@@ -108,7 +125,8 @@ func (e *Editor) open() error {
 		return fmt.Errorf("set terminal: %w", err)
 	}
 	e.before = before
-	return e.out.Print(pasteOn)
+	e.out.writeNow(pasteOn)
+	return nil
 }
 
 // Close ends the reading. It may be called while a line is read that nobody
@@ -134,7 +152,7 @@ func (e *Editor) restore() {
 	if e.before == nil {
 		return
 	}
-	_ = e.out.Print(pasteOff)
+	e.out.writeNow(pasteOff)
 	_ = term.Restore(int(e.in.file.Fd()), e.before)
 	e.before = nil
 }

@@ -32,6 +32,14 @@ func NewInterrupts(signals chan os.Signal) *Interrupts {
 	return &Interrupts{Signals: signals, catch: func() {}, release: func() {}}
 }
 
+// Raise is Ctrl-C at a terminal that sends no signal for it.
+func (i *Interrupts) Raise() {
+	select {
+	case i.Signals <- os.Interrupt:
+	default: // one is on its way
+	}
+}
+
 // Close lets the next signal end the program.
 func (i *Interrupts) Close() { i.release() }
 

@@ -24,6 +24,13 @@ func splitCharacters(text string) []string {
 	return all
 }
 
+// splitFirst returns the first character of a text.
+func splitFirst(text string) string {
+	it := graphemes.FromString(text)
+	it.Next()
+	return it.Value()
+}
+
 func (l *line) text() string { return strings.Join(l.characters, "") }
 
 // set replaces the text and leaves the cursor behind it.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"unicode"
 
@@ -24,6 +25,9 @@ type Screen struct {
 	Colour   bool
 	Gone     bool  // nobody reads any more
 	Failed   error // the first that was met when writing
+
+	composer atomic.Pointer[Composer] // draws below what is written; nil: nobody does
+	canvas   atomic.Pointer[Canvas]   // is drawn again and again; nil: none
 }
 
 // NewScreen writes to a stream.
@@ -34,8 +38,19 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Write writes, and says errReaderGone once the other end of a pipe is closed.
+// Write writes, and says ErrReaderGone once the other end of a pipe is closed.
 func (s *Screen) Write(data []byte) (int, error) {
+	if c := s.composer.Load(); c != nil {
+		return c.write(s, data)
+	}
+	return s.write(data)
+}
+
+// writeNow writes what drives the terminal, past whoever draws below. A terminal
+// that is gone is met by the next read.
+func (s *Screen) writeNow(text string) { _, _ = s.write([]byte(text)) }
+
+func (s *Screen) write(data []byte) (int, error) {
 	if s.Gone {
 		return 0, ErrReaderGone
 	}
@@ -91,6 +106,16 @@ func (s *Screen) Print(text string) error {
 // Status writes a line about what is going on, for people only.
 func (s *Screen) Status(format string, args ...any) {
 	fmt.Fprintf(s, "%s\n", s.Paint(Dim, Printable(fmt.Sprintf(format, args...))))
+}
+
+// Notice is Status for who knows nothing of a drawing that may be on the screen:
+// it is written above that.
+func (s *Screen) Notice(format string, args ...any) {
+	if c := s.canvas.Load(); c != nil {
+		c.Aside(func() { s.Status(format, args...) })
+		return
+	}
+	s.Status(format, args...)
 }
 
 // Warn writes a line that people should see and that stops nothing.

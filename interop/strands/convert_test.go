@@ -127,7 +127,7 @@ func TestToSession_foreignBlocksSurvive(t *testing.T) {
 // throughSession takes messages into a session's log and out of its document.
 func throughSession(t testing.TB, list []session.Message) []session.Message {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "d"}, session.Seed{}, at(0))
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "d"}, session.Seed{}, at(0))
 	for _, m := range list {
 		if err == nil {
 			s, err = s.WithMessage(m, at(0))

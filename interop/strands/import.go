@@ -45,7 +45,7 @@ func Import(ctx context.Context, to Importer, d Dir, o ImportOptions) (id string
 	if err != nil {
 		return "", nil, err
 	}
-	s, notes, err := c.newSession(session.Birth{ID: o.ID, Tenant: o.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+	s, notes, err := c.newSession(session.Identity{ID: o.ID, Tenant: o.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
 	if err != nil {
 		return "", nil, err
 	}
@@ -87,12 +87,12 @@ func (d Dir) contents(specPath string) (*contents, error) {
 
 // newSession returns the run as a session that is not stored; the same directory
 // gives the same session. Notes say what could not be taken over.
-func (c *contents) newSession(birth session.Birth) (s session.Session, notes []string, err error) {
+func (c *contents) newSession(identity session.Identity) (s session.Session, notes []string, err error) {
 	m := c.state.Metadata
-	if birth.ID == "" {
-		birth.ID = m.SessionID
+	if identity.ID == "" {
+		identity.ID = m.SessionID
 	}
-	birth.AgentID, birth.Kind = uuid.NewSHA1(uuid.NameSpaceOID, []byte(birth.ID)).String(), session.KindWorkflow
+	identity.AgentID, identity.Kind = uuid.NewSHA1(uuid.NameSpaceOID, []byte(identity.ID)).String(), session.KindWorkflow
 	begun, err := workflow.Beginning(c.spec, c.snapshot, c.variables)
 	if err != nil {
 		return s, nil, err
@@ -103,7 +103,7 @@ func (c *contents) newSession(birth session.Birth) (s session.Session, notes []s
 	if begun.Extra, err = c.state.unknownKeys(); err != nil {
 		return s, nil, err
 	}
-	if s, err = session.New(birth, workflow.Definition(c.spec), session.Seed{}, m.CreatedAt); err == nil {
+	if s, err = session.New(identity, workflow.Definition(c.spec), session.Seed{}, m.CreatedAt); err == nil {
 		s, err = s.With(m.UpdatedAt, begun, session.SessionImported{Format: format, Version: c.version(), UpdatedAt: m.UpdatedAt})
 	}
 	if err != nil {

@@ -220,7 +220,7 @@ func (s *Store) extended(ctx context.Context, r store.Ref, is relation) (next se
 	}
 	at = c.state.Metadata.UpdatedAt
 	if is == unknown {
-		next, notes, err = c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+		next, notes, err = c.newSession(session.Identity{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
 		return next, at, notes, err
 	}
 	if next, err = s.logs.Load(ctx, r, true); err != nil {
@@ -236,8 +236,10 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	return s.logs.Interrupted(ctx, tenant)
 }
 
-// Bell rings after writes made through this Store.
-func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) { return s.logs.Bell(r) }
+// Subscribe tells of writes made through this Store.
+func (s *Store) Subscribe(r store.Ref) (news <-chan struct{}, stop func()) {
+	return s.logs.Subscribe(r)
+}
 
 // Delete removes a session with its whole directory.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {

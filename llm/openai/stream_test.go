@@ -196,7 +196,7 @@ func FuzzStream(f *testing.F) {
 			}
 			return
 		}
-		s, err := session.New(session.Birth{ID: "s", AgentID: "0b9e7c3e-1d1f-4c56-9c1c-0f1a2b3c4d5e", Tenant: "t"}, session.Definition{Name: "d"}, session.Seed{}, time.Unix(1, 0))
+		s, err := session.New(session.Identity{ID: "s", AgentID: "0b9e7c3e-1d1f-4c56-9c1c-0f1a2b3c4d5e", Tenant: "t"}, session.Definition{Name: "d"}, session.Seed{}, time.Unix(1, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

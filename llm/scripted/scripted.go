@@ -75,8 +75,8 @@ func (m *Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) 
 	if reply.Err != nil {
 		return llm.Response{}, reply.Err
 	}
-	if emit != nil && reply.Text != "" {
-		emit(llm.Delta{Text: reply.Text})
+	if emit != nil && (reply.Reasoning != "" || reply.Text != "") {
+		emit(llm.Delta{Reasoning: reply.Reasoning, Text: reply.Text})
 	}
 	return reply.response(), nil
 }

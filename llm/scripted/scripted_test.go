@@ -79,8 +79,8 @@ func TestInfer_finishReasonFollowsTheReply(t *testing.T) {
 	if err != nil || first.FinishReason != "tool_calls" || len(first.ToolCalls) != 1 {
 		t.Errorf("got %+v, %v", first, err)
 	}
-	second, err := m.Infer(t.Context(), llm.Request{Inference: 1}, func(d llm.Delta) { streamed += d.Text })
-	if err != nil || second.FinishReason != "stop" || streamed != "a" || len(second.Content) != 2 {
+	second, err := m.Infer(t.Context(), llm.Request{Inference: 1}, func(d llm.Delta) { streamed += d.Reasoning + " " + d.Text })
+	if err != nil || second.FinishReason != "stop" || streamed != "because a" || len(second.Content) != 2 {
 		t.Errorf("got %+v, %v, streamed %q", second, err, streamed)
 	}
 }

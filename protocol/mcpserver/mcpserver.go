@@ -47,7 +47,7 @@ func New(c Config) *sdk.Server {
 	sdk.AddTool(s, &sdk.Tool{Name: "session_send", Description: "Send a message to an agent and wait for its answer. Without a session a new one is made. An answer that was interrupted is continued."}, o.send)
 	sdk.AddTool(s, &sdk.Tool{Name: "session_read", Description: "Read where a session stands: its last answer, and what it waits for.", Annotations: reads()}, o.read)
 	sdk.AddTool(s, &sdk.Tool{Name: "session_search", Description: "List sessions, those first that changed last; with words, those that have all of them in their name, agent or task.", Annotations: reads()}, o.search)
-	sdk.AddTool(s, &sdk.Tool{Name: "pending_respond", Description: "Respond to a call that waits for an approval, an answer or a result. A chat then continues, and its answer is returned."}, o.respond)
+	sdk.AddTool(s, &sdk.Tool{Name: "pending_respond", Description: "Respond to a call that waits for an approval, an answer or a result. A chat then continues, and its answer is returned; tasks and workflow runs are continued in the background."}, o.respond)
 	if c.Server != nil {
 		sdk.AddTool(s, &sdk.Tool{Name: "task_start", Description: "Give an agent a job that it works on by itself. It is saved at once; task_status says how far it has come."}, o.startTask)
 		sdk.AddTool(s, &sdk.Tool{Name: "task_status", Description: "How far a task has come, and what it waits for.", Annotations: reads()}, o.taskStatus)
@@ -245,14 +245,20 @@ func (o *offer) respond(ctx context.Context, _ *sdk.CallToolRequest, in respondI
 	r := session.Response{PendingID: in.Pending, Action: session.ResponseAction(in.Action), Choice: in.Choice, Text: in.Text}
 	switch {
 	case i.Kind == session.KindTask && o.c.Server != nil:
-		_, err = o.c.Server.Tasks().Respond(ctx, i.ID, r, task.RespondOptions{})
+		_, err = o.c.Server.Tasks().PostResponse(ctx, i.ID, r, task.RespondOptions{})
 	default:
 		err = o.c.Sessions.Respond(ctx, i.ID, r)
 	}
 	if err != nil {
 		return nil, turn{}, err
 	}
-	if i.Kind == session.KindChat {
+	switch {
+	case i.Kind == session.KindWorkflow && o.c.Server != nil:
+		// A worker of the server may continue it first.
+		if _, err := o.c.Server.ResumeRun(ctx, i.ID, client.ResumeOptions{}); err != nil && !errors.Is(err, session.ErrBusy) && !errors.Is(err, session.ErrStatus) {
+			return nil, turn{}, err
+		}
+	case i.Kind == session.KindChat:
 		s, err := o.c.Sessions.Execute(ctx, i.ID, holdfast.ContinueExecution{})
 		// Others may continue it first, and other calls may still wait.
 		if err != nil && !errors.Is(err, session.ErrInvalid) {

@@ -58,6 +58,7 @@ type startRunInput struct {
 	Spec      string            `json:"spec" jsonschema:"the workflow spec, as YAML or JSON"`
 	Variables map[string]string `json:"variables,omitempty" jsonschema:"its inputs"`
 	Name      string            `json:"name,omitempty"`
+	Key       string            `json:"key,omitempty" jsonschema:"any text that is new for each run: repeated with it, a run is started once"`
 }
 
 type runInput struct {
@@ -65,7 +66,7 @@ type runInput struct {
 }
 
 func (o *offer) startRun(ctx context.Context, _ *sdk.CallToolRequest, in startRunInput) (*sdk.CallToolResult, job, error) {
-	r, err := o.c.Server.StartRun(ctx, client.NewRun{Spec: in.Spec, Variables: in.Variables, Name: in.Name})
+	r, err := o.c.Server.StartRun(ctx, client.NewRun{Spec: in.Spec, Variables: in.Variables, Name: in.Name, Key: in.Key})
 	if err != nil {
 		return nil, job{}, err
 	}

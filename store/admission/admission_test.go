@@ -15,7 +15,7 @@ func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 // saved is a session of version 2 with one pending change.
 func saved(t *testing.T) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: "s", AgentID: "agent"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
+	s, err := session.New(session.Identity{ID: "s", AgentID: "agent"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
 	if err != nil {
 		t.Fatal(err)
 	}

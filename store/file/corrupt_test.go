@@ -52,7 +52,7 @@ func refused(t *testing.T, st *file.Store, dir string, good session.Session, dam
 		}
 	}
 	var conflict *session.ConflictError
-	if _, err := st.Create(t.Context(), fresh(t, session.Birth{ID: "a"}), store.Commit{}); !errors.As(err, &conflict) || conflict.Reason != session.ReasonExists {
+	if _, err := st.Create(t.Context(), fresh(t, session.Identity{ID: "a"}), store.Commit{}); !errors.As(err, &conflict) || conflict.Reason != session.ReasonExists {
 		t.Errorf("%s: create: %v, want ConflictError exists", damage, err)
 	}
 	if _, err := st.List(t.Context(), session.DefaultTenant, store.Query{Metadata: map[string]string{"k": "v"}}); err != nil {
@@ -234,7 +234,7 @@ func TestList_ignoresForeignFilesAndReadsHeadersOnly(t *testing.T) {
 func TestList_findsAHeaderLongerThanTheFirstRead(t *testing.T) {
 	t.Parallel()
 	st := open(t, filepath.Join(t.TempDir(), "sessions"), file.Config{})
-	s := fresh(t, session.Birth{ID: "a", Kind: session.KindTask})
+	s := fresh(t, session.Identity{ID: "a", Kind: session.KindTask})
 	prompt := strings.Repeat("long ", 5000)
 	s, err := s.With(noon(), session.TaskRowChanged{Task: session.TaskRow{Title: "t", Prompt: prompt, Status: "running"}})
 	if err != nil {

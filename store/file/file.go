@@ -72,13 +72,13 @@ type Folders interface {
 // Store keeps sessions in a directory. Besides store.Store it has the
 // abilities Tails, Leases and Wakes.
 type Store struct {
-	dir    string
-	now    func() time.Time
-	disk   disk
-	queue  queue
-	cache  cache
-	bells  store.Bells
-	closed atomic.Bool
+	dir         string
+	now         func() time.Time
+	disk        disk
+	queue       queue
+	cache       cache
+	subscribers store.Subscribers
+	closed      atomic.Bool
 
 	folders Folders
 
@@ -134,9 +134,11 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Bell rings after writes made through this Store. Writes of other processes,
-// and of other stores on the same directory, do not ring: a reader polls too.
-func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) { return s.bells.Bell(r) }
+// Subscribe tells of writes made through this Store. Writes of other processes,
+// and of other stores on the same directory, are not told of: a reader polls too.
+func (s *Store) Subscribe(r store.Ref) (news <-chan struct{}, stop func()) {
+	return s.subscribers.Subscribe(r)
+}
 
 // usable returns why no call can begin: the store is closed or the context has
 // ended.

@@ -63,7 +63,7 @@ func (s *Store) writeLease(p place, l store.Lease) error {
 	if _, err := s.disk.replace("lease", p.lease(), sealLine(leaseKey, raw)); err != nil {
 		return fmt.Errorf("write lease of session %s: %w", p.ref.ID, err)
 	}
-	s.bells.Ring(p.ref)
+	s.subscribers.Notify(p.ref)
 	return nil
 }
 

@@ -92,7 +92,7 @@ func TestIDs_thatDifferOnlyInCaseAreRefusedWhereCaseIsIgnored(t *testing.T) {
 	before := hashes(t, dir)
 
 	var conflict *session.ConflictError
-	other := fresh(t, session.Birth{ID: "ABC"})
+	other := fresh(t, session.Identity{ID: "ABC"})
 	if _, err := st.Create(t.Context(), other, store.Commit{}); !errors.As(err, &conflict) || conflict.Reason != session.ReasonExists {
 		t.Errorf("create: %v, want ConflictError exists", err)
 	}
@@ -120,7 +120,7 @@ func TestTenants_thatDifferOnlyInCaseAreRefusedWhereCaseIsIgnored(t *testing.T) 
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "sessions")
 	st := open(t, dir, file.Config{})
-	s, err := st.Create(t.Context(), fresh(t, session.Birth{ID: "a", Tenant: "acme"}), store.Commit{})
+	s, err := st.Create(t.Context(), fresh(t, session.Identity{ID: "a", Tenant: "acme"}), store.Commit{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestTenants_thatDifferOnlyInCaseAreRefusedWhereCaseIsIgnored(t *testing.T) 
 	if err := st.Delete(t.Context(), theirs, 0); err != nil {
 		t.Errorf("delete: %v", err)
 	}
-	if _, err := st.Create(t.Context(), fresh(t, session.Birth{ID: "b", Tenant: "ACME"}), store.Commit{}); !errors.Is(err, session.ErrInvalid) {
+	if _, err := st.Create(t.Context(), fresh(t, session.Identity{ID: "b", Tenant: "ACME"}), store.Commit{}); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("create: %v, want InvalidError", err)
 	}
 	page, err := st.List(t.Context(), "ACME", store.Query{})

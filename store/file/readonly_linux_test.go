@@ -59,8 +59,8 @@ func TestStore_readOnlyDirectoryCanBeReadOnly(t *testing.T) {
 			t.Errorf("list: %+v, %v", page, err)
 		}
 		errs := map[string]error{}
-		_, errs["create"] = st.Create(t.Context(), fresh(t, session.Birth{ID: "b"}), store.Commit{})
-		_, errs["create for a tenant"] = st.Create(t.Context(), fresh(t, session.Birth{ID: "b", Tenant: "acme"}), store.Commit{})
+		_, errs["create"] = st.Create(t.Context(), fresh(t, session.Identity{ID: "b"}), store.Commit{})
+		_, errs["create for a tenant"] = st.Create(t.Context(), fresh(t, session.Identity{ID: "b", Tenant: "acme"}), store.Commit{})
 		_, errs["save"] = st.Save(t.Context(), said(t, s, "x"), store.Commit{})
 		_, errs["append"] = st.Append(t.Context(), said(t, s, "x"), store.Append{})
 		_, errs["acquire"] = st.Acquire(t.Context(), ref("a"), "h", time.Minute)

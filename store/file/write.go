@@ -138,7 +138,7 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 	k.tail.good += int64(len(line))
 	k.tail.size, k.tail.last = k.tail.good, pending[len(pending)-1].Seq
 	s.cache.put(p.ref, k)
-	s.bells.Ring(p.ref)
+	s.subscribers.Notify(p.ref)
 	return session.Flush(v), nil
 }
 
@@ -171,7 +171,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 		}
 	}
 	s.cache.forget(r)
-	defer s.bells.Ring(r)
+	defer s.subscribers.Notify(r)
 	if s.folders != nil {
 		if err := s.folders.Deleting(r); err != nil {
 			return fmt.Errorf("delete session %s: %w", r.ID, err)
@@ -336,6 +336,6 @@ func (s *Store) writeDocument(ctx context.Context, p place, v session.Session, c
 	if info, err := os.Stat(p.document()); err == nil {
 		s.cache.put(p.ref, known{file: info, head: headOf(sealed), tail: emptyTail(headOf(sealed))})
 	}
-	s.bells.Ring(p.ref)
+	s.subscribers.Notify(p.ref)
 	return sealed, nil
 }

@@ -112,7 +112,7 @@ func TestFiles_areForTheOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sessions")
 	st := open(t, dir, file.Config{})
 	for _, tenant := range []string{"", "acme"} {
-		s, err := st.Create(t.Context(), fresh(t, session.Birth{ID: "a", Tenant: tenant}), store.Commit{At: noon()})
+		s, err := st.Create(t.Context(), fresh(t, session.Identity{ID: "a", Tenant: tenant}), store.Commit{At: noon()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,8 +194,8 @@ func TestStore_withoutItsDirectoryFailsInsteadOfBeingEmpty(t *testing.T) {
 	}
 	r := ref("a")
 	errs := map[string]error{}
-	_, errs["create"] = st.Create(t.Context(), fresh(t, session.Birth{ID: "b"}), store.Commit{})
-	_, errs["create for a tenant"] = st.Create(t.Context(), fresh(t, session.Birth{ID: "b", Tenant: "acme"}), store.Commit{})
+	_, errs["create"] = st.Create(t.Context(), fresh(t, session.Identity{ID: "b"}), store.Commit{})
+	_, errs["create for a tenant"] = st.Create(t.Context(), fresh(t, session.Identity{ID: "b", Tenant: "acme"}), store.Commit{})
 	_, errs["save"] = st.Save(t.Context(), s, store.Commit{})
 	_, errs["load"] = st.Load(t.Context(), r, true)
 	_, errs["info"] = st.Info(t.Context(), r)
@@ -340,7 +340,7 @@ func TestStore_refusesWhatItCannotKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	errs := map[string]error{}
-	_, errs["create with keys"] = st.Create(t.Context(), fresh(t, session.Birth{ID: "b"}), store.Commit{Keys: keys})
+	_, errs["create with keys"] = st.Create(t.Context(), fresh(t, session.Identity{ID: "b"}), store.Commit{Keys: keys})
 	_, errs["save with keys"] = st.Save(t.Context(), s, store.Commit{Keys: keys})
 	_, errs["append with keys"] = st.Append(t.Context(), s, store.Append{Keys: keys})
 	_, errs["save that takes"] = st.Save(t.Context(), taken, store.Commit{})

@@ -19,7 +19,7 @@ func longSession(b *testing.B, messages int) (*inmem.Store, session.Session) {
 	b.Helper()
 	st := inmem.New(inmem.Config{})
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	s, err := session.New(session.Birth{ID: "long", AgentID: "agent"}, session.Definition{Name: "bench", SystemPrompt: "Be short."}, session.Seed{}, at)
+	s, err := session.New(session.Identity{ID: "long", AgentID: "agent"}, session.Definition{Name: "bench", SystemPrompt: "Be short."}, session.Seed{}, at)
 	if err != nil {
 		b.Fatal(err)
 	}

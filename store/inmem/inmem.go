@@ -51,9 +51,9 @@ var (
 
 // data is what all handles on the same sessions share.
 type data struct {
-	now      func() time.Time
-	bells    store.Bells
-	passages atomic.Int64 // how many were ever made
+	now         func() time.Time
+	subscribers store.Subscribers
+	passages    atomic.Int64 // how many were ever made
 
 	mu       sync.Mutex
 	rows     map[store.Ref]*row                 // guarded by mu, and all that is in it
@@ -84,8 +84,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Bell rings after writes to a session.
-func (s *Store) Bell(r store.Ref) (<-chan struct{}, func()) { return s.data.bells.Bell(r) }
+// Subscribe tells of writes to a session.
+func (s *Store) Subscribe(r store.Ref) (<-chan struct{}, func()) {
+	return s.data.subscribers.Subscribe(r)
+}
 
 // usable returns why a call cannot begin: the store is closed, the context has
 // ended, or a check of the call's arguments failed.
@@ -121,6 +123,6 @@ func (s *Store) write(ctx context.Context, r store.Ref, change func(*row) error)
 	if err := s.read(ctx, r, change); err != nil {
 		return err
 	}
-	s.data.bells.Ring(r)
+	s.data.subscribers.Notify(r)
 	return nil
 }

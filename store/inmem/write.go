@@ -69,7 +69,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	if err := s.insert(r, w); err != nil {
 		return session.Session{}, err
 	}
-	s.data.bells.Ring(r)
+	s.data.subscribers.Notify(r)
 	return sealed, nil
 }
 
@@ -259,7 +259,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	if err := s.remove(r, fence); err != nil {
 		return err
 	}
-	s.data.bells.Ring(r)
+	s.data.subscribers.Notify(r)
 	return nil
 }
 

@@ -35,27 +35,27 @@ func longSession(b *testing.B, messages int) (*postgres.Store, session.Session) 
 	return st, load(b, st, "long")
 }
 
-// How long a bell takes to ring after a write through another node, which
+// How long news take after a write through another node, which
 // pauses between its writes. Medians and the slowest hundredth.
-func BenchmarkBell_ofOthers(b *testing.B) {
+func BenchmarkSubscribe_ofOthers(b *testing.B) {
 	url := pgtest.Schema(b)
 	here, there := open(b, url, postgres.Config{Poll: time.Hour}), open(b, url, postgres.Config{})
 	s, err := there.Create(b.Context(), fresh(b, "s"), store.Commit{ID: "create", At: noon()})
 	if err != nil {
 		b.Fatal(err)
 	}
-	bell, stop := here.Bell(store.RefOf(s))
+	news, stop := here.Subscribe(store.RefOf(s))
 	defer stop()
-	hushed(bell)
+	settle(news)
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
 		if s, err = there.Save(b.Context(), said(b, s, fmt.Sprint("message ", i)), store.Commit{ID: "c"}); err != nil {
 			b.Fatal(err)
 		}
 		began := time.Now()
-		<-bell
+		<-news
 		took = append(took, time.Since(began))
-		hushed(bell)
+		settle(news)
 	}
 	slices.Sort(took)
 	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "p50-ms")

@@ -130,7 +130,7 @@ func fillOpen(t *testing.T, st *postgres.Store) {
 // row that only its open tail has.
 func fillTask(t *testing.T, st *postgres.Store) {
 	t.Helper()
-	born := session.Birth{ID: "long", AgentID: "agent-other", Tenant: "other", UserID: "u", Name: "named", Kind: session.KindTask}
+	born := session.Identity{ID: "long", AgentID: "agent-other", Tenant: "other", UserID: "u", Name: "named", Kind: session.KindTask}
 	s, err := session.New(born, session.Definition{Name: "other", Model: "test/model"}, session.Seed{}, noon())
 	if err != nil {
 		t.Fatal(err)

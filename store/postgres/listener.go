@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// listener learns of writes by other nodes, from the first Bell on until the
+// listener learns of writes by other nodes, from the first Subscribe on until the
 // store is closed.
 type listener struct {
 	store  *Store
@@ -41,7 +41,7 @@ const (
 	lastReconnect  = 5 * time.Second
 )
 
-// listen rings bells for notices until the context ends, and connects again
+// listen passes notices on until the context ends, and connects again
 // after every lost connection.
 func (l *listener) listen(ctx context.Context) {
 	if l.config == nil {
@@ -73,17 +73,17 @@ func (l *listener) listenOnce(ctx context.Context) (connected bool, err error) {
 		return false, err
 	}
 	// Notices sent before are lost.
-	l.store.bells.Ring(l.store.bells.Refs()...)
+	l.store.subscribers.Notify(l.store.subscribers.Refs()...)
 	for {
 		notice, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return true, err
 		}
-		l.store.bells.Ring(parseNotice(notice.Payload)...)
+		l.store.subscribers.Notify(parseNotice(notice.Payload)...)
 	}
 }
 
-// poll looks at the sessions with a bell at every Config.Poll and rings for
+// poll looks at the sessions that somebody waits for at every Config.Poll and tells of
 // those whose row has changed.
 func (l *listener) poll(ctx context.Context) {
 	seen := map[store.Ref]string{}
@@ -92,14 +92,14 @@ func (l *listener) poll(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		found, err := l.stamps(ctx, l.store.bells.Refs())
+		found, err := l.stamps(ctx, l.store.subscribers.Refs())
 		if err != nil {
 			continue // the next look finds what this one would have
 		}
 		for r, stamp := range found {
-			// What a bell has missed before the first look is not known.
+			// What a subscriber has missed before the first look is not known.
 			if before, known := seen[r]; !known || before != stamp {
-				l.store.bells.Ring(r)
+				l.store.subscribers.Notify(r)
 			}
 		}
 		seen = found

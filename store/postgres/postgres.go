@@ -85,7 +85,7 @@ type Config struct {
 	// bounded. 0: 10 s.
 	CallTimeout time.Duration
 
-	// Poll is how often sessions with a bell are polled, in case a notification
+	// Poll is how often sessions that somebody waits for are polled, in case a notification
 	// was lost. 0: every second.
 	Poll time.Duration
 
@@ -125,7 +125,7 @@ type Store struct {
 	snapshotsDue snapshotsDue
 	warm         *warm.Cache
 	batcher      batcher
-	bells        store.Bells
+	subscribers  store.Subscribers
 	notices      notices
 	listener     *listener
 	index        indexing
@@ -257,16 +257,16 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Bell rings after writes made through this store at once, after those of
+// Subscribe tells of writes made through this store at once, after those of
 // other nodes as soon as the database tells of them or polling finds them.
-func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) {
+func (s *Store) Subscribe(r store.Ref) (news <-chan struct{}, stop func()) {
 	s.listener.open()
-	return s.bells.Bell(r)
+	return s.subscribers.Subscribe(r)
 }
 
 // announce wakes the readers of a session here, and soon those of other nodes.
 func (s *Store) announce(r store.Ref) {
-	s.bells.Ring(r)
+	s.subscribers.Notify(r)
 	s.notices.add(r)
 	s.index.want(r)
 }

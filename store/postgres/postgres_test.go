@@ -127,5 +127,5 @@ var (
 // fresh is a version-0 session.
 func fresh(t testing.TB, id string) session.Session {
 	t.Helper()
-	return storetest.NewSession(t, session.Birth{ID: id})
+	return storetest.NewSession(t, session.Identity{ID: id})
 }

@@ -101,7 +101,7 @@ func TestClose_leavesNothingRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := create(t, st, "a")
-	_, stop := st.Bell(ref("a"))
+	_, stop := st.Subscribe(ref("a"))
 	defer stop()
 	var group sync.WaitGroup
 	for i := range 8 {
@@ -116,6 +116,6 @@ func TestClose_leavesNothingRunning(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 	group.Wait()
-	st.Bell(ref("b")) // does not wake it up again
+	st.Subscribe(ref("b")) // does not wake it up again
 	goleak.VerifyNone(t, before)
 }

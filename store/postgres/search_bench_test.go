@@ -42,7 +42,7 @@ func (w *writer) text() string {
 // told stores a session of a user with so many messages.
 func (w *writer) told(b *testing.B, st *postgres.Store, id string, messages int) session.Session {
 	b.Helper()
-	s, err := session.New(session.Birth{ID: id, AgentID: "agent-" + id, UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
+	s, err := session.New(session.Identity{ID: id, AgentID: "agent-" + id, UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -309,7 +309,7 @@ func TestSearch_everywhereReadsTheNewestFirst(t *testing.T) {
 	st := busy(t, migrated.Copy(t)) // it looks at two sessions at a time
 	for i := range 7 {
 		at := noon().Add(time.Duration(i) * time.Minute)
-		s, err := session.New(session.Birth{ID: fmt.Sprint("s", i), AgentID: "tester"}, session.Definition{Name: "tester"}, session.Seed{}, at)
+		s, err := session.New(session.Identity{ID: fmt.Sprint("s", i), AgentID: "tester"}, session.Definition{Name: "tester"}, session.Seed{}, at)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -113,11 +113,11 @@ func (m *machine) newID() string {
 }
 
 func (m *machine) create() {
-	birth := session.Birth{
+	identity := session.Identity{
 		ID: m.newID(), AgentID: "agent", Tenant: property.SampledFrom(m.tenants).Draw(m.T, "tenant"),
 		UserID: property.SampledFrom([]string{"", "ann", "Ann", "ann%"}).Draw(m.T, "user"),
 	}
-	s, err := session.New(birth, session.Definition{Name: "tester"}, session.Seed{Messages: []session.Message{m.message()}}, noon())
+	s, err := session.New(identity, session.Definition{Name: "tester"}, session.Seed{Messages: []session.Message{m.message()}}, noon())
 	m.must(err)
 	s, err = m.store.Create(m.test.Context(), s, store.Commit{ID: "create", At: noon()})
 	m.must(err)

@@ -82,9 +82,9 @@ func TestStore_recoversWithoutBeingOpenedAgain(t *testing.T) {
 	st := open(t, p.url(direct), postgres.Config{Poll: 10 * time.Millisecond})
 	st.SetRetryFor(200 * time.Millisecond)
 	s := create(t, st, "a")
-	bell, stop := st.Bell(ref("a"))
+	news, stop := st.Subscribe(ref("a"))
 	defer stop()
-	wantRing(t, "it was hung up", bell)
+	wantNews(t, "it was hung up", news)
 	p.refuse.Store(true)
 	p.cut()
 	began := time.Now()
@@ -104,9 +104,9 @@ func TestStore_recoversWithoutBeingOpenedAgain(t *testing.T) {
 		t.Errorf("the calls took %s to give up", took)
 	}
 	p.refuse.Store(false)
-	hushed(bell)
+	settle(news)
 	save(t, open(t, direct, postgres.Config{}), s, "meanwhile")
-	wantRing(t, "a save of another node", bell)
+	wantNews(t, "a save of another node", news)
 	if got := load(t, st, "a"); got.Version() != 2 {
 		t.Errorf("version %d, want 2", got.Version())
 	}
@@ -127,7 +127,7 @@ func TestOpen_databaseDownIsToldInGoodTime(t *testing.T) {
 	}
 }
 
-// A reader who follows the log by the bell sees every change once and in
+// A reader who follows the log by the news it gets sees every change once and in
 // order, although its listening is cut off again and again.
 func TestWatch_cutOffListenerMissesNothing(t *testing.T) {
 	t.Parallel()
@@ -135,7 +135,7 @@ func TestWatch_cutOffListenerMissesNothing(t *testing.T) {
 	reader := open(t, url, postgres.Config{Poll: time.Hour, ListenURL: pgtest.With(t, url, "application_name", "ear of the reader")})
 	writer := open(t, url, postgres.Config{})
 	s := create(t, writer, "a")
-	bell, stop := reader.Bell(ref("a"))
+	news, stop := reader.Subscribe(ref("a"))
 	defer stop()
 	const saves = 60
 	writing := make(chan error, 1)
@@ -173,7 +173,7 @@ func TestWatch_cutOffListenerMissesNothing(t *testing.T) {
 			after = e.Seq
 		}
 		if len(entries) == 0 {
-			wantRing(t, fmt.Sprintf("change %d", after), bell)
+			wantNews(t, fmt.Sprintf("change %d", after), news)
 		}
 	}
 	if err := <-writing; err != nil {

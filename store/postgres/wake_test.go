@@ -12,21 +12,21 @@ import (
 	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
 )
 
-// wantRing fails the test unless the bell rings.
-func wantRing(t *testing.T, what string, bell <-chan struct{}) {
+// wantNews fails the test unless news come.
+func wantNews(t *testing.T, what string, news <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-bell:
+	case <-news:
 	case <-time.After(10 * time.Second):
-		t.Fatalf("no ring after %s", what)
+		t.Fatalf("no news after %s", what)
 	}
 }
 
-// hushed waits until a bell has rung for all that lies behind.
-func hushed(bell <-chan struct{}) {
+// settle waits until the news of all that lies behind have come.
+func settle(news <-chan struct{}) {
 	for {
 		select {
-		case <-bell:
+		case <-news:
 		case <-time.After(50 * time.Millisecond):
 			return
 		}
@@ -42,7 +42,7 @@ func save(t *testing.T, st store.Store, s session.Session, text string) session.
 	return s
 }
 
-func TestBell_ringsForOtherNodes(t *testing.T) {
+func TestSubscribe_tellsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	const never = time.Hour
 	for name, c := range map[string]struct {
@@ -57,56 +57,56 @@ func TestBell_ringsForOtherNodes(t *testing.T) {
 			url := migrated.Copy(t)
 			reader, writer := open(t, url, c.config(url)), open(t, url, postgres.Config{})
 			s := create(t, writer, "a")
-			bell, stop := reader.Bell(ref("a"))
+			news, stop := reader.Subscribe(ref("a"))
 			defer stop()
-			wantRing(t, "it was hung up", bell) // whatever came before is not known
-			hushed(bell)
+			wantNews(t, "it was hung up", news) // whatever came before is not known
+			settle(news)
 			s = save(t, writer, s, "one")
-			wantRing(t, "a save", bell)
-			hushed(bell)
+			wantNews(t, "a save", news)
+			settle(news)
 			if _, err := writer.Append(t.Context(), said(t, s, "two"), store.Append{}); err != nil {
 				t.Fatal(err)
 			}
-			wantRing(t, "an append", bell)
-			hushed(bell)
+			wantNews(t, "an append", news)
+			settle(news)
 			if err := writer.Post(t.Context(), ref("a"), store.Item{ID: "i", Kind: store.ItemFollowUp, At: noon()}); err != nil {
 				t.Fatal(err)
 			}
-			wantRing(t, "a post", bell)
-			hushed(bell)
+			wantNews(t, "a post", news)
+			settle(news)
 			l, err := writer.Acquire(t.Context(), ref("a"), "me", time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantRing(t, "an acquire", bell)
-			hushed(bell)
+			wantNews(t, "an acquire", news)
+			settle(news)
 			if err := writer.Delete(t.Context(), ref("a"), l.Token); err != nil {
 				t.Fatal(err)
 			}
-			wantRing(t, "a delete", bell)
+			wantNews(t, "a delete", news)
 		})
 	}
 }
 
-func TestBell_listensAgainWhenCutOff(t *testing.T) {
+func TestSubscribe_listensAgainWhenCutOff(t *testing.T) {
 	t.Parallel()
 	url := migrated.Copy(t)
 	named := pgtest.With(t, url, "application_name", "listener")
 	reader, writer := open(t, url, postgres.Config{Poll: time.Hour, ListenURL: named}), open(t, url, postgres.Config{})
 	s := create(t, writer, "a")
-	bell, stop := reader.Bell(ref("a"))
+	news, stop := reader.Subscribe(ref("a"))
 	defer stop()
-	wantRing(t, "it listens", bell)
-	hushed(bell)
+	wantNews(t, "it listens", news)
+	settle(news)
 	killer := pgtest.Connect(t, url)
 	tag, err := killer.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'listener'`)
 	if err != nil || tag.RowsAffected() != 1 {
 		t.Fatalf("cut off %d listeners: %v", tag.RowsAffected(), err)
 	}
-	wantRing(t, "it listens again", bell) // for what it may have missed
-	hushed(bell)
+	wantNews(t, "it listens again", news) // for what it may have missed
+	settle(news)
 	save(t, writer, s, "one")
-	wantRing(t, "a save", bell)
+	wantNews(t, "a save", news)
 }
 
 // A post that meets a release, or any write, waits for it: whoever comes

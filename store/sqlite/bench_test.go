@@ -152,13 +152,13 @@ func BenchmarkList_metadata(b *testing.B) {
 }
 
 // Adding up what was spent costs what was spent in that time, not what was said.
-// How long a bell takes to ring after a write through another store, which to
+// How long news take after a write through another store, which to
 // SQLite is another process. Medians and the slowest hundredth.
-func BenchmarkBell_ofOthers(b *testing.B) {
+func BenchmarkSubscribe_ofOthers(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "sessions.db")
 	here, there := open(b, path, sqlite.Config{}), open(b, path, sqlite.Config{})
 	s := long(b, there, 10)
-	bell, stop := here.Bell(store.RefOf(s))
+	news, stop := here.Subscribe(store.RefOf(s))
 	defer stop()
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
@@ -170,7 +170,7 @@ func BenchmarkBell_ofOthers(b *testing.B) {
 			b.Fatal(err)
 		}
 		began := time.Now()
-		<-bell
+		<-news
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)

@@ -98,7 +98,7 @@ func BenchmarkNearest(b *testing.B) {
 		began := time.Now()
 		n := 0
 		for i := range size / perSession {
-			s, err := session.New(session.Birth{ID: fmt.Sprint("s", i), AgentID: fmt.Sprint("a", i), UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
+			s, err := session.New(session.Identity{ID: fmt.Sprint("s", i), AgentID: fmt.Sprint("a", i), UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -22,7 +22,7 @@ func TestRead_endedContextLeavesNoTransactionBehind(t *testing.T) {
 	}
 	defer func() { _ = st.Close() }()
 	now := time.Now()
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "tester"}, session.Seed{}, now)
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "tester"}, session.Seed{}, now)
 	if err == nil {
 		s, err = st.Create(t.Context(), s, store.Commit{ID: "c", Action: "create", At: now})
 	}

@@ -233,7 +233,7 @@ func remembers(t *testing.T, st *sqlite.Store) {
 // tellOther uses an id of the first tenant in another.
 func tellOther(t *testing.T, st *sqlite.Store) {
 	t.Helper()
-	born := session.Birth{ID: "long", AgentID: "agent-other", Tenant: "other", UserID: "u", Name: "named", Kind: session.KindTask}
+	born := session.Identity{ID: "long", AgentID: "agent-other", Tenant: "other", UserID: "u", Name: "named", Kind: session.KindTask}
 	s, err := session.New(born, session.Definition{Name: "other", Model: "test/model"}, session.Seed{}, noon())
 	if err != nil {
 		t.Fatal(err)

@@ -278,25 +278,25 @@ func TestSave_fullDiskRefusesOneAndSavesTheOthers(t *testing.T) {
 	healthy(t, st)
 }
 
-func TestBell_ringsForWritesOfOthers(t *testing.T) {
+func TestSubscribe_tellsOfWritesOfOthers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	st, other := open(t, path, sqlite.Config{}), open(t, path, sqlite.Config{})
-	bell, stop := st.Bell(ref("s"))
+	news, stop := st.Subscribe(ref("s"))
 	defer stop()
 	s := create(t, other, "s")
 	for range 3 {
-		waitFor(t, bell)
+		waitFor(t, news)
 		s = save(t, other, s)
 	}
-	waitFor(t, bell)
+	waitFor(t, news)
 }
 
-func waitFor(t *testing.T, bell <-chan struct{}) {
+func waitFor(t *testing.T, news <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-bell:
+	case <-news:
 	case <-time.After(10 * time.Second):
-		t.Fatal("no ring")
+		t.Fatal("no news")
 	}
 }

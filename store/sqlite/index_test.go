@@ -122,7 +122,7 @@ func TestSearch_ofAUserMeetsNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{})
 	for _, tenant := range []string{"acme", "acme-corp"} {
-		s, err := session.New(session.Birth{ID: "of-" + tenant, AgentID: "agent", Tenant: tenant, UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
+		s, err := session.New(session.Identity{ID: "of-" + tenant, AgentID: "agent", Tenant: tenant, UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
 		if err != nil {
 			t.Fatal(err)
 		}

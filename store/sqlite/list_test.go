@@ -16,7 +16,7 @@ import (
 // of their own. A listing reads rows and nothing else, so there is no more.
 func fill(t testing.TB, st *sqlite.Store, n int) {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: "x0", AgentID: "agent", UserID: "user"}, session.Definition{Name: "tester", Model: "test/model"}, session.Seed{}, noon())
+	s, err := session.New(session.Identity{ID: "x0", AgentID: "agent", UserID: "user"}, session.Definition{Name: "tester", Model: "test/model"}, session.Seed{}, noon())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -226,7 +226,7 @@ func TestClose_leavesNoGoroutine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, stop := st.Bell(ref("s"))
+	_, stop := st.Subscribe(ref("s"))
 	defer stop()
 	s := create(t, st, "s")
 	var wg sync.WaitGroup

@@ -24,7 +24,7 @@ func (w *writer) resolve(ctx context.Context, batch []*request, cause error) {
 		case q.refusal != nil:
 			q.answer <- q.refusal
 		default:
-			w.bells.Ring(q.ref)
+			w.subscribers.Notify(q.ref)
 			q.answer <- &session.UnknownOutcomeError{ID: q.ref.ID, CommitID: q.commitID, Err: cause}
 		}
 	}

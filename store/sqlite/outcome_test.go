@@ -17,14 +17,14 @@ func TestSave_commitThatOnlySeemedToFailIsSaved(t *testing.T) {
 	t.Parallel()
 	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{})
 	s := create(t, st, "s")
-	bell, stop := st.Bell(ref("s"))
+	news, stop := st.Subscribe(ref("s"))
 	defer stop()
 	st.FailCommits(errDisk, true)
 	saved, err := st.Save(t.Context(), said(t, s, "one"), store.Commit{ID: "lost answer"})
 	if err != nil || saved.Version() != 2 {
 		t.Fatalf("save: version %d, %v", saved.Version(), err)
 	}
-	waitFor(t, bell)
+	waitFor(t, news)
 	st.FailCommits(errDisk, true)
 	if _, err := st.Append(t.Context(), said(t, saved, "two"), store.Append{}); err != nil {
 		t.Errorf("append: %v", err)

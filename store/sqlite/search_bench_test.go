@@ -48,7 +48,7 @@ func (p prose) text() string {
 func talk(b *testing.B, st *sqlite.Store, p prose, number, messages int) {
 	b.Helper()
 	id, at := fmt.Sprintf("s%d", number), noon().Add(time.Duration(number)*time.Hour)
-	s, err := session.New(session.Birth{ID: id, AgentID: "agent-" + id, UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, at)
+	s, err := session.New(session.Identity{ID: id, AgentID: "agent-" + id, UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, at)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -85,15 +85,15 @@ type Config struct {
 
 // Store keeps sessions in a SQLite file. It has all abilities of package store.
 type Store struct {
-	path    string
-	now     func() time.Time
-	conns   connector
-	readers *readers
-	writer  *writer
-	bells   store.Bells
-	warm    *warm.Cache
-	indexer *indexer
-	cells   *cellBuilder
+	path        string
+	now         func() time.Time
+	conns       connector
+	readers     *readers
+	writer      *writer
+	subscribers store.Subscribers
+	warm        *warm.Cache
+	indexer     *indexer
+	cells       *cellBuilder
 
 	closed atomic.Bool
 	once   sync.Once
@@ -161,7 +161,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 		return nil, s.translate(ctx, err)
 	}
 	s.readers = newReaders(s.conns)
-	s.writer = newWriter(conn, &s.bells, c.OnWrite)
+	s.writer = newWriter(conn, &s.subscribers, c.OnWrite)
 	go s.writer.watchOthers(context.WithoutCancel(ctx), abs+"-wal") // it runs until Close
 	s.indexer = newIndexer(ctx, s)
 	s.cells = newCellBuilder(ctx, s)
@@ -203,13 +203,13 @@ func (s *Store) Close() error {
 	return s.err
 }
 
-// Bell rings after writes to a session. A write through this Store rings at
-// once. A write of another process is noticed within a moment, and then every
-// bell rings, because the file does not say what was written.
-func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) {
-	ring, stop = s.bells.Bell(r)
+// Subscribe tells of writes to a session. A write through this Store is told of at
+// once. A write of another process is noticed within a moment, and then all
+// subscribers are told, because the file does not say what was written.
+func (s *Store) Subscribe(r store.Ref) (news <-chan struct{}, stop func()) {
+	news, stop = s.subscribers.Subscribe(r)
 	s.writer.wakeWatcher() // it watches other processes only while somebody waits
-	return ring, stop
+	return news, stop
 }
 
 // usable returns why a call cannot begin: the store is closed, the context has

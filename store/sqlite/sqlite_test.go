@@ -141,7 +141,7 @@ var (
 // fresh is a version-0 session.
 func fresh(t testing.TB, id string) session.Session {
 	t.Helper()
-	return storetest.NewSession(t, session.Birth{ID: id})
+	return storetest.NewSession(t, session.Identity{ID: id})
 }
 
 func save(t testing.TB, st store.Store, s session.Session) session.Session {

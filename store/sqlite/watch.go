@@ -17,8 +17,8 @@ const (
 	askEvery = 20 * time.Millisecond
 )
 
-// watchOthers looks for writes of other processes while somebody waits for a
-// bell. Looking at the file is cheap and says that somebody wrote. Only the
+// watchOthers looks for writes of other processes while somebody waits for
+// news. Looking at the file is cheap and says that somebody wrote. Only the
 // writer's connection can tell writes of others from the store's own.
 func (w *writer) watchOthers(ctx context.Context, logFile string) {
 	defer close(w.watched)
@@ -28,7 +28,7 @@ func (w *writer) watchOthers(ctx context.Context, logFile string) {
 	var asked, until time.Time
 	for {
 		var due <-chan time.Time
-		if !w.bells.Empty() {
+		if !w.subscribers.Empty() {
 			due = tick.C
 		}
 		select {
@@ -63,7 +63,7 @@ func (w *writer) leadIdle() bool {
 	return true
 }
 
-// wakeWatcher tells the watcher that somebody may wait for a bell.
+// wakeWatcher tells the watcher that somebody may wait for news.
 func (w *writer) wakeWatcher() {
 	select {
 	case w.wake <- struct{}{}:
@@ -71,7 +71,7 @@ func (w *writer) wakeWatcher() {
 	}
 }
 
-// watch rings every bell if another process has written. The writer's own
+// watch tells all subscribers if another process has written. The writer's own
 // commits do not change the number it reads.
 func (w *writer) watch(ctx context.Context) {
 	var version int64
@@ -80,6 +80,6 @@ func (w *writer) watch(ctx context.Context) {
 	}
 	if version != w.seen {
 		w.seen = version
-		w.bells.Ring(w.bells.Refs()...)
+		w.subscribers.Notify(w.subscribers.Refs()...)
 	}
 }

@@ -49,10 +49,10 @@ const (
 // all queued ones in one transaction (group commit), answers them, and calls the
 // next queued caller to lead. So a single caller waits for nobody.
 type writer struct {
-	conn    *conn
-	bells   *store.Bells
-	onWrite func(string)
-	commit  func(context.Context) error // ends the transaction; replaced in tests
+	conn        *conn
+	subscribers *store.Subscribers
+	onWrite     func(string)
+	commit      func(context.Context) error // ends the transaction; replaced in tests
 
 	mu      sync.Mutex // guards queue, leading and closed
 	queue   []*request // in order of arrival; the caller that leads next is the first
@@ -79,10 +79,10 @@ const (
 	lastPause  = 8 * time.Millisecond
 )
 
-func newWriter(c *conn, b *store.Bells, onWrite func(string)) *writer {
+func newWriter(c *conn, b *store.Subscribers, onWrite func(string)) *writer {
 	c.onWrite = onWrite
 	w := &writer{
-		conn: c, bells: b, onWrite: onWrite,
+		conn: c, subscribers: b, onWrite: onWrite,
 		closing: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), watched: make(chan struct{}),
 	}
 	w.commit = func(ctx context.Context) error {
@@ -316,7 +316,7 @@ func (w *writer) writeEach(ctx context.Context, batch []*request, cause error) {
 func (w *writer) acknowledge(batch []*request) {
 	for _, q := range batch {
 		if q.refusal == nil {
-			w.bells.Ring(q.ref)
+			w.subscribers.Notify(q.ref)
 		}
 		q.answer <- q.refusal
 	}

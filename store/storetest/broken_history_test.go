@@ -26,7 +26,7 @@ func TestModels_refuseBrokenHistories(t *testing.T) {
 	acquired := func(began, ended, token int64) linear.Call[call, answer] {
 		return at(began, ended, call{op: "acquire"}, answer{outcome: "ok", token: token})
 	}
-	leases := leaseModel(newSessionFrom(t, session.Birth{ID: "s", AgentID: "a"}))
+	leases := leaseModel(newSessionFrom(t, session.Identity{ID: "s", AgentID: "a"}))
 	for name, c := range map[string]struct {
 		model linear.Model[register, call, answer]
 		good  calls

@@ -86,7 +86,7 @@ func ofManyWritersOneWins(t testing.TB, d Data) {
 
 func ofManyCreatorsOneWins(t testing.TB, d Data) {
 	errs := runTogether(t, d, writers, func(i int, st store.Store) error {
-		s := newSessionFrom(t, session.Birth{ID: "wanted", AgentID: fmt.Sprintf("agent-%d", i)})
+		s := newSessionFrom(t, session.Identity{ID: "wanted", AgentID: fmt.Sprintf("agent-%d", i)})
 		_, err := st.Create(t.Context(), s, commit(s, "create"))
 		return err
 	})

@@ -32,7 +32,7 @@ func fillStore(t testing.TB, st store.Store) []session.Session {
 	t.Helper()
 	var all []session.Session
 	for _, tenant := range []string{session.DefaultTenant, "other"} {
-		s := create(t, st, withMessage(t, newSessionFrom(t, session.Birth{ID: "talk", Tenant: tenant, UserID: "ann"}), "tea"))
+		s := create(t, st, withMessage(t, newSessionFrom(t, session.Identity{ID: "talk", Tenant: tenant, UserID: "ann"}), "tea"))
 		for i := range 40 {
 			s = save(t, st, withMessage(t, s, fmt.Sprint("message ", i)))
 		}
@@ -41,13 +41,13 @@ func fillStore(t testing.TB, st store.Store) []session.Session {
 			all = append(all, save(t, st, withMessage(t, createFork(t, st, s, "fork"), "in the fork")))
 		}
 		if _, ok := st.(store.Tails); ok {
-			open := create(t, st, newSessionFrom(t, session.Birth{ID: "open", Tenant: tenant}))
+			open := create(t, st, newSessionFrom(t, session.Identity{ID: "open", Tenant: tenant}))
 			gone := mustAppend(t, st, withMessage(t, open, "refused"))
 			open = discard(t, st, open, open.Seq()+1, gone.Seq())
 			all = append(all, mustAppend(t, st, withMessage(t, open, "in the tail")))
 		}
 		if _, ok := st.(store.Leases); ok {
-			held := create(t, st, newSessionFrom(t, session.Birth{ID: "held", Tenant: tenant}))
+			held := create(t, st, newSessionFrom(t, session.Identity{ID: "held", Tenant: tenant}))
 			acquire(t, st, store.RefOf(held), "me")
 			all = append(all, held)
 		}
@@ -60,7 +60,7 @@ func fillStore(t testing.TB, st store.Store) []session.Session {
 			}
 			forget(t, st, store.Owner{Tenant: tenant, Scope: store.ScopeUser, Name: "ann"}, "gone")
 		}
-		create(t, st, newSessionFrom(t, session.Birth{ID: "purged", Tenant: tenant}))
+		create(t, st, newSessionFrom(t, session.Identity{ID: "purged", Tenant: tenant}))
 		if err := st.Delete(t.Context(), store.Ref{Tenant: tenant, ID: "purged"}, 0); err != nil {
 			t.Fatalf("delete: %v", err)
 		}

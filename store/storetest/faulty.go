@@ -43,7 +43,7 @@ var _ Full = (*FaultyStore)(nil)
 // method and how often it was called, this time included. When it returns an
 // error, the call returns that error and does not reach the store, unless the
 // error comes from After. Fail may also wait or panic; it must be safe for
-// concurrent use where the store is used so. Bell and Close never fail.
+// concurrent use where the store is used so. Subscribe and Close never fail.
 func Faulty(s Full, fail func(call string, n int) error) *FaultyStore {
 	return &FaultyStore{store: s, fail: fail, calls: map[string]int{}}
 }
@@ -230,8 +230,8 @@ func (f *FaultyStore) Inbox(ctx context.Context, r store.Ref) ([]store.Item, err
 	return faulty(ctx, f, "Inbox", func() ([]store.Item, error) { return f.store.Inbox(ctx, r) })
 }
 
-// Bell is the wrapped store's.
-func (f *FaultyStore) Bell(r store.Ref) (<-chan struct{}, func()) { return f.store.Bell(r) }
+// Subscribe is the wrapped store's.
+func (f *FaultyStore) Subscribe(r store.Ref) (<-chan struct{}, func()) { return f.store.Subscribe(r) }
 
 // Key may fail as "Key".
 func (f *FaultyStore) Key(ctx context.Context, r store.Ref, name string) (use store.KeyUse, known bool, err error) {

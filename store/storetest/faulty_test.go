@@ -16,7 +16,7 @@ var errPulled = errors.New("plug pulled")
 
 func sample(t *testing.T) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "tester"}, session.Seed{}, time.Unix(0, 0))
+	s, err := session.New(session.Identity{ID: "s", AgentID: "a"}, session.Definition{Name: "tester"}, session.Seed{}, time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

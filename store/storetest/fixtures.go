@@ -18,7 +18,7 @@ func Ref(id string) store.Ref { return ref(id) }
 func Noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
 // NewSession makes a version-0 session. Without an agent id it gets one.
-func NewSession(t testing.TB, b session.Birth) session.Session {
+func NewSession(t testing.TB, b session.Identity) session.Session {
 	t.Helper()
 	if b.AgentID == "" {
 		b.AgentID = "agent-" + b.ID
@@ -33,7 +33,7 @@ func NewSession(t testing.TB, b session.Birth) session.Session {
 // Create makes and stores a session.
 func Create(t testing.TB, st store.Store, id string) session.Session {
 	t.Helper()
-	s, err := st.Create(t.Context(), NewSession(t, session.Birth{ID: id}), store.Commit{ID: "c1", Action: "create", At: Noon()})
+	s, err := st.Create(t.Context(), NewSession(t, session.Identity{ID: id}), store.Commit{ID: "c1", Action: "create", At: Noon()})
 	if err != nil {
 		t.Fatalf("create %s: %v", id, err)
 	}

@@ -104,7 +104,7 @@ func createNeedsNoParent(t testing.TB, d Data) {
 		t.Fatalf("delete: %v", err)
 	}
 	// Another session under the parent's id must not lend its log.
-	usurper := create(t, st, newSessionFrom(t, session.Birth{ID: "parent", AgentID: "second"}))
+	usurper := create(t, st, newSessionFrom(t, session.Identity{ID: "parent", AgentID: "second"}))
 	for range 3 {
 		usurper = save(t, st, withMessage(t, usurper, "of somebody else"))
 	}
@@ -255,7 +255,7 @@ func forkNeedsItsParent(t testing.TB, d Data) {
 	}
 	_, err = forks.Fork(t.Context(), child, commit(child, "fork"))
 	wantErr(t, "fork of a parent that is gone", err, session.ErrNotFound)
-	second := create(t, st, newSessionFrom(t, session.Birth{ID: "parent", AgentID: "second"}))
+	second := create(t, st, newSessionFrom(t, session.Identity{ID: "parent", AgentID: "second"}))
 	save(t, st, withMessage(t, second, "of somebody else"))
 	_, err = forks.Fork(t.Context(), child, commit(child, "fork"))
 	wantErr(t, "fork of a parent that was replaced", err, session.ErrNotFound)

@@ -281,7 +281,7 @@ func inboxGoesWithItsSession(t testing.TB, d Data) {
 	if err := st.Delete(t.Context(), ref("remade"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	create(t, st, newSessionFrom(t, session.Birth{ID: "remade", AgentID: "second"}))
+	create(t, st, newSessionFrom(t, session.Identity{ID: "remade", AgentID: "second"}))
 	wantUnread(t, st, ref("remade"))
 	post(t, st, ref("remade"), item("a"))
 	wantUnread(t, st, ref("remade"), "a")

@@ -22,7 +22,7 @@ func isolationBehaviours() []behaviour {
 func taskSession(t testing.TB, st store.Store, id string) session.Session {
 	t.Helper()
 	expires := start().Add(time.Hour)
-	s := newSessionFrom(t, session.Birth{ID: id, Kind: session.KindTask, ExpiresAt: &expires})
+	s := newSessionFrom(t, session.Identity{ID: id, Kind: session.KindTask, ExpiresAt: &expires})
 	return create(t, st, withChanges(t, s, session.TaskRowChanged{Task: session.TaskRow{Title: "title", Status: "running"}}))
 }
 

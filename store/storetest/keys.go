@@ -167,13 +167,13 @@ func keysBelongToOneSession(t testing.TB, d Data) {
 		t.Fatalf("create: %v", err)
 	}
 	create(t, st, newSession(t, "theirs"))
-	create(t, st, newSessionFrom(t, session.Birth{ID: "mine", Tenant: "other"}))
+	create(t, st, newSessionFrom(t, session.Identity{ID: "mine", Tenant: "other"}))
 	wantKey(t, st, ref("theirs"), "k", "", -1)
 	wantKey(t, st, store.Ref{Tenant: "other", ID: "mine"}, "k", "", -1)
 	if err := st.Delete(t.Context(), ref("mine"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	create(t, st, newSessionFrom(t, session.Birth{ID: "mine", AgentID: "second"}))
+	create(t, st, newSessionFrom(t, session.Identity{ID: "mine", AgentID: "second"}))
 	wantKey(t, st, ref("mine"), "k", "", -1)
 }
 

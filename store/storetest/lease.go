@@ -240,7 +240,7 @@ func leaseGoesWithItsSession(t testing.TB, d Data) {
 	if err := ability[store.Leases](t, st).Release(t.Context(), ref("remade"), l); err != nil {
 		t.Errorf("release without a session: %v", err)
 	}
-	s := create(t, st, newSessionFrom(t, session.Birth{ID: "remade", AgentID: "second"}))
+	s := create(t, st, newSessionFrom(t, session.Identity{ID: "remade", AgentID: "second"}))
 	wantFenced(t, st, s, l.Token)
 	if next := acquire(t, st, ref("remade"), "next"); next.Token <= l.Token {
 		t.Errorf("token %d after %d", next.Token, l.Token)

@@ -163,7 +163,7 @@ func (c *client) versionCall() {
 
 func (c *client) create(ctx context.Context, id string) {
 	c.made++
-	s := newSessionFrom(c.t, session.Birth{ID: id, AgentID: fmt.Sprintf("agent-%d-%d", c.n, c.made)})
+	s := newSessionFrom(c.t, session.Identity{ID: id, AgentID: fmt.Sprintf("agent-%d-%d", c.n, c.made)})
 	c.history.do(c.n, call{op: "create", id: id, agent: s.AgentID()}, func() answer {
 		s, err := c.st.Create(ctx, s, commit(s, "create"))
 		return c.learned(s, err)

@@ -44,7 +44,7 @@ func find(t testing.TB, st store.Store, q store.Query) []string {
 }
 
 // storedAt creates a session whose header was created and updated at a moment.
-func storedAt(t testing.TB, st store.Store, b session.Birth, def session.Definition, at time.Time, changes ...session.Change) {
+func storedAt(t testing.TB, st store.Store, b session.Identity, def session.Definition, at time.Time, changes ...session.Change) {
 	t.Helper()
 	b.AgentID = "agent-of-" + b.ID
 	s, err := session.New(b, def, session.Seed{}, at)
@@ -72,9 +72,9 @@ func findsPending(t testing.TB, d Data) {
 			session.ExecutionWaiting{},
 		}
 	}
-	storedAt(t, st, session.Birth{ID: "idle", Name: `"pending":`}, def, start())
-	storedAt(t, st, session.Birth{ID: "first", UserID: "ann"}, def, start().Add(time.Hour), waits("first")...)
-	storedAt(t, st, session.Birth{ID: "second", UserID: "bob"}, def, start().Add(2*time.Hour), waits("second")...)
+	storedAt(t, st, session.Identity{ID: "idle", Name: `"pending":`}, def, start())
+	storedAt(t, st, session.Identity{ID: "first", UserID: "ann"}, def, start().Add(time.Hour), waits("first")...)
+	storedAt(t, st, session.Identity{ID: "second", UserID: "bob"}, def, start().Add(2*time.Hour), waits("second")...)
 	for _, c := range []struct {
 		q    store.Query
 		want []string
@@ -116,16 +116,16 @@ func filtersByEveryField(t testing.TB, d Data) {
 	at := func(hours int) time.Time { return start().Add(time.Duration(hours) * time.Hour) }
 	def := session.Definition{Name: "tester"}
 	hostile := `%_'"\ ☃`
-	storedAt(t, st, session.Birth{ID: "plain"}, def, at(0))
-	storedAt(t, st, session.Birth{ID: "named", Name: hostile, UserID: "ann"}, def, at(1))
-	storedAt(t, st, session.Birth{ID: "child", ParentID: "plain", Origin: session.OriginSubagent, Depth: 1, UserID: "bob"}, def, at(2))
-	storedAt(t, st, session.Birth{ID: "task", Kind: session.KindTask}, def, at(3), session.TaskRowChanged{Task: session.TaskRow{Status: "running"}})
-	storedAt(t, st, session.Birth{ID: "flow", Kind: session.KindWorkflow}, def, at(4), session.WorkflowRowChanged{Workflow: session.WorkflowRow{Status: "failed"}})
-	storedAt(t, st, session.Birth{ID: "policy", Kind: session.KindPolicy}, def, at(5))
-	storedAt(t, st, session.Birth{ID: "done"}, def, at(6), session.StatusChanged{Status: session.Completed})
-	storedAt(t, st, session.Birth{ID: "hidden"}, def, at(7), session.StatusChanged{Status: session.Deleted})
-	storedAt(t, st, session.Birth{ID: "other"}, session.Definition{Name: "other-agent"}, at(8))
-	storedAt(t, st, session.Birth{ID: "tagged"}, def, at(9),
+	storedAt(t, st, session.Identity{ID: "plain"}, def, at(0))
+	storedAt(t, st, session.Identity{ID: "named", Name: hostile, UserID: "ann"}, def, at(1))
+	storedAt(t, st, session.Identity{ID: "child", ParentID: "plain", Origin: session.OriginSubagent, Depth: 1, UserID: "bob"}, def, at(2))
+	storedAt(t, st, session.Identity{ID: "task", Kind: session.KindTask}, def, at(3), session.TaskRowChanged{Task: session.TaskRow{Status: "running"}})
+	storedAt(t, st, session.Identity{ID: "flow", Kind: session.KindWorkflow}, def, at(4), session.WorkflowRowChanged{Workflow: session.WorkflowRow{Status: "failed"}})
+	storedAt(t, st, session.Identity{ID: "policy", Kind: session.KindPolicy}, def, at(5))
+	storedAt(t, st, session.Identity{ID: "done"}, def, at(6), session.StatusChanged{Status: session.Completed})
+	storedAt(t, st, session.Identity{ID: "hidden"}, def, at(7), session.StatusChanged{Status: session.Deleted})
+	storedAt(t, st, session.Identity{ID: "other"}, session.Definition{Name: "other-agent"}, at(8))
+	storedAt(t, st, session.Identity{ID: "tagged"}, def, at(9),
 		session.MetadataWritten{Key: "k'1", Value: quote(t, hostile)}, session.MetadataWritten{Key: "empty", Value: quote(t, "")},
 		session.MetadataWritten{Key: "null", Value: []byte("null")}, session.MetadataWritten{Key: "number", Value: []byte("7")})
 
@@ -176,10 +176,10 @@ func ordersWithTieBreak(t testing.TB, d Data) {
 	st := d.Open(t)
 	def := session.Definition{Name: "tester"}
 	for _, id := range []string{"b", "a", "B", "A", "a-1", "a_1", "10", "9"} {
-		storedAt(t, st, session.Birth{ID: id}, def, start())
+		storedAt(t, st, session.Identity{ID: id}, def, start())
 	}
-	storedAt(t, st, session.Birth{ID: "newer"}, def, start().Add(time.Microsecond))
-	storedAt(t, st, session.Birth{ID: "older"}, def, start().Add(-time.Microsecond))
+	storedAt(t, st, session.Identity{ID: "newer"}, def, start().Add(time.Microsecond))
+	storedAt(t, st, session.Identity{ID: "older"}, def, start().Add(-time.Microsecond))
 	tied := []string{"10", "9", "A", "B", "a", "a-1", "a_1", "b"} // by bytes, on every store
 	byTime := slices.Concat([]string{"newer"}, tied, []string{"older"})
 	for order, want := range map[store.Order][]string{
@@ -211,7 +211,7 @@ func pagesAreStable(t testing.TB, d Data) {
 		st := d.Open(t)
 		tenant := "pages-" + strings.ReplaceAll(string(order), "_", "-")
 		def := session.Definition{Name: "tester"}
-		add := func(id string, at time.Time) { storedAt(t, st, session.Birth{ID: id, Tenant: tenant}, def, at) }
+		add := func(id string, at time.Time) { storedAt(t, st, session.Identity{ID: id, Tenant: tenant}, def, at) }
 		var want []string
 		for i := range 23 {
 			add(fmt.Sprintf("s%02d", i), start().Add(time.Duration(i/3)*time.Second))

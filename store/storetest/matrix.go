@@ -44,7 +44,7 @@ func createRefusesAPresentIDFirst(t testing.TB, d Data) {
 	s = save(t, st, withChanges(t, s, session.StatusChanged{Status: session.Deleted}))
 	_, err := st.Create(t.Context(), s, commit(s, "create"))
 	wantConflict(t, "create of a present id with a version", err, session.ReasonExists)
-	other := newSessionFrom(t, session.Birth{ID: "present", AgentID: "another"})
+	other := newSessionFrom(t, session.Identity{ID: "present", AgentID: "another"})
 	_, err = st.Create(t.Context(), other, commit(other, "create"))
 	wantConflict(t, "create over a deleted session", err, session.ReasonExists)
 	wantSame(t, load(t, st, ref("present")), s)
@@ -183,7 +183,7 @@ func refusedInOrder(t testing.TB, d Data, st store.Store, id string, wrongs []wr
 		if err := st.Delete(t.Context(), r, 0); err != nil {
 			t.Fatalf("delete: %v", err)
 		}
-		now = create(t, st, newSessionFrom(t, session.Birth{ID: id, AgentID: "another"}))
+		now = create(t, st, newSessionFrom(t, session.Identity{ID: id, AgentID: "another"}))
 	}
 	if has(isStale) {
 		now = save(t, st, withNote(t, now, "theirs"))
@@ -249,7 +249,7 @@ func deleteIsForGood(t testing.TB, d Data) {
 	if err != nil || len(page.Items) != 0 {
 		t.Errorf("listing after delete: %d sessions, %v", len(page.Items), err)
 	}
-	again := create(t, st, newSessionFrom(t, session.Birth{ID: "purged", AgentID: "second"}))
+	again := create(t, st, newSessionFrom(t, session.Identity{ID: "purged", AgentID: "second"}))
 	if again.Version() != 1 || load(t, st, ref("purged")).Len() != 0 {
 		t.Errorf("made again: version %d with %d messages, want 1 and none", again.Version(), load(t, st, ref("purged")).Len())
 	}

@@ -142,7 +142,7 @@ func (w *modelTenant) begin(id string) {
 		w.tails[id] = []session.Session{f}
 		return
 	}
-	s := newSessionFrom(w, session.Birth{ID: id, Tenant: w.tenant, UserID: w.draw("user", "ann", "bob"), AgentID: agentID})
+	s := newSessionFrom(w, session.Identity{ID: id, Tenant: w.tenant, UserID: w.draw("user", "ann", "bob"), AgentID: agentID})
 	w.tails[id] = []session.Session{create(w, w.st, w.say(s))}
 }
 

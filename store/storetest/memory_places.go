@@ -36,7 +36,7 @@ func forksFindShared(t testing.TB, d Data) {
 		t.Fatalf("purge: %v", err)
 	}
 	check()
-	create(t, st, newSessionFrom(t, session.Birth{ID: "parent", AgentID: "second", UserID: "ann"}))
+	create(t, st, newSessionFrom(t, session.Identity{ID: "parent", AgentID: "second", UserID: "ann"}))
 	check()
 	wantFound(t, st, searchIn("parent", "tea"))
 	if err := st.Delete(t.Context(), ref("child"), 0); err != nil {
@@ -128,7 +128,7 @@ func everywhereHasAllSessions(t testing.TB, d Data) {
 	save(t, st, withMessage(t, createFork(t, st, parent, "fork"), "more tea"))
 	gone := save(t, st, withMessage(t, createOwned(t, st, "gone", "ann"), "tea that went"))
 	save(t, st, withChanges(t, gone, session.StatusChanged{Status: session.Deleted}))
-	create(t, st, withMessage(t, newSessionFrom(t, session.Birth{ID: "theirs", Tenant: "other"}), "tea of others"))
+	create(t, st, withMessage(t, newSessionFrom(t, session.Identity{ID: "theirs", Tenant: "other"}), "tea of others"))
 	mustRemember(t, st, user("ann"), newMemo("key", `"likes tea"`))
 	wantPassages(t, st, everywhere, "anns: tea of ann", "fork: more tea", "nobodys: tea of nobody")
 	everywhere.Words, everywhere.Least = store.Words("tea ann"), 2

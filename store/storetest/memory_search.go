@@ -88,7 +88,7 @@ func searchUser(name, text string) store.Search {
 // createOwned creates a session of a user.
 func createOwned(t testing.TB, st store.Store, id, userID string) session.Session {
 	t.Helper()
-	return create(t, st, newSessionFrom(t, session.Birth{ID: id, UserID: userID}))
+	return create(t, st, newSessionFrom(t, session.Identity{ID: id, UserID: userID}))
 }
 
 func findsAtOnce(t testing.TB, d Data) {
@@ -219,7 +219,7 @@ func purgedAreGone(t testing.TB, d Data) {
 	}
 	wantFound(t, st, searchIn("s", "tea"))
 	wantFound(t, st, searchUser("ann", "tea"), "other: tea elsewhere")
-	again := create(t, st, newSessionFrom(t, session.Birth{ID: "s", AgentID: "second", UserID: "ann"}))
+	again := create(t, st, newSessionFrom(t, session.Identity{ID: "s", AgentID: "second", UserID: "ann"}))
 	q := searchIn("s", "tea")
 	q.Cleared = true
 	wantFound(t, st, q)
@@ -301,7 +301,7 @@ func searchTenants(t testing.TB, d Data) {
 	st := d.Open(t)
 	memories := ability[store.Memories](t, st)
 	for i, r := range lookAlikes() {
-		s := newSessionFrom(t, session.Birth{ID: r.ID, Tenant: r.Tenant, UserID: "ann", AgentID: fmt.Sprint("agent-", i)})
+		s := newSessionFrom(t, session.Identity{ID: r.ID, Tenant: r.Tenant, UserID: "ann", AgentID: fmt.Sprint("agent-", i)})
 		create(t, st, withMessage(t, s, fmt.Sprintf("tea only%d", i)))
 		mustRemember(t, st, store.Owner{Tenant: r.Tenant, Scope: store.ScopeUser, Name: "ann"}, newMemo("key-"+r.ID, fmt.Sprintf(`"tea only%d"`, i)))
 	}

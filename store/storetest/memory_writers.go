@@ -117,7 +117,7 @@ func memorySurvives(t testing.TB, d Data) {
 
 func memoryOutlivesSession(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, newSessionFrom(t, session.Birth{ID: "writer", UserID: "ann"}))
+	create(t, st, newSessionFrom(t, session.Identity{ID: "writer", UserID: "ann"}))
 	e := mustRemember(t, st, user("ann"), memoOfCall("writer", "call_1", "key", `"tea"`))
 	if err := st.Delete(t.Context(), ref("writer"), 0); err != nil {
 		t.Fatalf("delete: %v", err)

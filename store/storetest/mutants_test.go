@@ -248,12 +248,12 @@ func (m offByOne) LoadAt(ctx context.Context, r store.Ref, version int64) (sessi
 	return m.Full.LoadAt(ctx, r, max(1, version-1))
 }
 
-// silent rings for ever after stop instead of being silent.
+// silent tells for ever, also after stop.
 type silent struct{ Full }
 
-func (m silent) Bell(r store.Ref) (<-chan struct{}, func()) {
-	bell, _ := m.Full.Bell(r)
-	return bell, func() {}
+func (m silent) Subscribe(r store.Ref) (<-chan struct{}, func()) {
+	news, _ := m.Full.Subscribe(r)
+	return news, func() {}
 }
 
 // joined lets a parent's later saves show in its forks.

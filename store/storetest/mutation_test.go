@@ -147,11 +147,11 @@ func mutants() map[string]mutant {
 		"last use counts":  {func(s Full) store.Store { return lastUse{s, map[string]string{}} }, []string{"keys/firstUseCounts"}},
 		"log with a gap":   {func(s Full) store.Store { return gap{s} }, []string{"history/logHasNoGapAndNoRepeat", "history/logFollowsALiveWriter", "roundtrip/everyFieldAndEveryChange", "watch/seesEveryChangeOnceAndInOrder"}},
 		"version off by 1": {func(s Full) store.Store { return offByOne{s} }, []string{"history/everyVersionLoads"}},
-		"silent bell":      {func(s Full) store.Store { return silent{s} }, []string{"wake/stoppedBellIsSilent"}},
+		"told after stop":  {func(s Full) store.Store { return silent{s} }, []string{"wake/stoppedSubscriberIsSilent"}},
 		"fork with tail":   {func(s Full) store.Store { return joined{s} }, []string{"fork/andParentNeverAffectEachOther"}},
 		"cursor unchecked": {func(s Full) store.Store { return anyCursor{s} }, []string{"list/foreignAndAlteredCursorsAreRefused"}},
 		"deleted listed":   {func(s Full) store.Store { return showsDeleted{s} }, []string{"list/filtersByEveryField"}},
-		"metadata of the birth": {func(s Full) store.Store { return firstMetadata{s, map[store.Ref]session.Session{}} }, []string{
+		"metadata of the first version": {func(s Full) store.Store { return firstMetadata{s, map[store.Ref]session.Session{}} }, []string{
 			"list/findsMetadataAsItIs", "list/findsMetadataOfTheTailOnceSealed", "list/findsMetadataOfForks", "list/findsAnyOfManyKeys"}},
 		"page too short":   {func(s Full) store.Store { return shortPage{s} }, []string{"list/pagesAreStableUnderInserts", "list/hasLimits"}},
 		"tenants mixed":    {func(s Full) store.Store { return oneTenant{s} }, []string{"tenants/neverMeet"}},

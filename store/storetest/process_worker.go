@@ -100,7 +100,7 @@ func lifeRef() store.Ref { return store.Ref{Tenant: session.DefaultTenant, ID: l
 func lifeTime() time.Time { return time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC) }
 
 func lifeBegin(id string) (session.Session, error) {
-	return session.New(session.Birth{ID: id, AgentID: "agent-" + id}, session.Definition{Name: "worker", SystemPrompt: "Be short."}, session.Seed{}, lifeTime())
+	return session.New(session.Identity{ID: id, AgentID: "agent-" + id}, session.Definition{Name: "worker", SystemPrompt: "Be short."}, session.Seed{}, lifeTime())
 }
 
 // steps is a life with every kind of write the store is able to do.

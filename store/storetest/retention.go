@@ -37,14 +37,14 @@ func findsWhatFits(t testing.TB, d Data) {
 	day := func(n int) time.Time { return start().Add(time.Duration(n) * 24 * time.Hour) }
 	def := session.Definition{Name: "tester"}
 	past, future := day(5), day(50)
-	storedAt(t, st, session.Birth{ID: "old-b"}, def, day(0))
-	storedAt(t, st, session.Birth{ID: "old-a"}, def, day(0))
-	storedAt(t, st, session.Birth{ID: "done"}, def, day(1), session.StatusChanged{Status: session.Completed})
-	storedAt(t, st, session.Birth{ID: "gone"}, def, day(2), session.StatusChanged{Status: session.Deleted})
-	storedAt(t, st, session.Birth{ID: "expired", ExpiresAt: &past}, def, day(3))
-	storedAt(t, st, session.Birth{ID: "lasting", ExpiresAt: &future}, def, day(4))
-	storedAt(t, st, session.Birth{ID: "rules", Kind: session.KindPolicy}, def, day(0))
-	storedAt(t, st, session.Birth{ID: "elsewhere", Tenant: "other"}, def, day(0))
+	storedAt(t, st, session.Identity{ID: "old-b"}, def, day(0))
+	storedAt(t, st, session.Identity{ID: "old-a"}, def, day(0))
+	storedAt(t, st, session.Identity{ID: "done"}, def, day(1), session.StatusChanged{Status: session.Completed})
+	storedAt(t, st, session.Identity{ID: "gone"}, def, day(2), session.StatusChanged{Status: session.Deleted})
+	storedAt(t, st, session.Identity{ID: "expired", ExpiresAt: &past}, def, day(3))
+	storedAt(t, st, session.Identity{ID: "lasting", ExpiresAt: &future}, def, day(4))
+	storedAt(t, st, session.Identity{ID: "rules", Kind: session.KindPolicy}, def, day(0))
+	storedAt(t, st, session.Identity{ID: "elsewhere", Tenant: "other"}, def, day(0))
 	now := day(10)
 	for _, c := range []struct {
 		name string

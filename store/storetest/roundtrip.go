@@ -251,7 +251,7 @@ func fullParams() *session.ModelParams {
 	}
 }
 
-// firstVersions are version-0 sessions, one with every field of a birth, a
+// firstVersions are version-0 sessions, one with every field of an identity, a
 // seed and a definition, and one of each kind that has changes of its own.
 func firstVersions(t testing.TB) []session.Session {
 	t.Helper()
@@ -280,7 +280,7 @@ func firstVersions(t testing.TB) []session.Session {
 		Metadata: session.Values{"from": []byte(`"seed"`), "only": []byte(`true`)}, Variables: session.Values{"kept": []byte(`"value"`)},
 		Messages: []session.Message{{ID: "seed1", Role: session.RoleUser, Content: session.Text("seeded"), CreatedAt: start().Add(-time.Hour)}},
 	}
-	full, err := session.New(session.Birth{
+	full, err := session.New(session.Identity{
 		ID: "full", AgentID: "agent", Name: "A name", UserID: "ann", ParentID: "elsewhere", ParentAgentID: "parent-agent",
 		Origin: session.OriginSubagent, Depth: 2, ExpiresAt: &expires, CreatedAt: start().Add(-time.Hour),
 	}, def, seed, start())
@@ -289,8 +289,8 @@ func firstVersions(t testing.TB) []session.Session {
 	}
 	return []session.Session{
 		full,
-		newSessionFrom(t, session.Birth{ID: "task", Kind: session.KindTask}),
-		newSessionFrom(t, session.Birth{ID: "flow", Kind: session.KindWorkflow}),
+		newSessionFrom(t, session.Identity{ID: "task", Kind: session.KindTask}),
+		newSessionFrom(t, session.Identity{ID: "flow", Kind: session.KindWorkflow}),
 	}
 }
 
@@ -378,7 +378,7 @@ func hostileStrings(t testing.TB, d Data) {
 		"<script>alert('&amp;')</script>", "\u2028\u2029\ufeff", "\U0001F468\u200d\U0001F469\u200d\U0001F467 e\u0301 \u202eright-to-left", "\xff\xfe\xc3\x28 not UTF-8",
 		"\ufffd", "null", "true", "-0", "../../etc/passwd", strings.Repeat("long \u00e4 ", 1<<13),
 	} {
-		s := newSessionFrom(t, session.Birth{ID: fmt.Sprintf("hostile-%d", i)})
+		s := newSessionFrom(t, session.Identity{ID: fmt.Sprintf("hostile-%d", i)})
 		s = withChanges(t, s,
 			session.SystemPromptChanged{Text: text}, session.ModelChanged{Model: text}, session.MetadataWritten{Key: "key", Value: quote(t, text[:min(len(text), 1000)])},
 			session.MessageAdded{Message: session.Message{ID: "m", Role: session.RoleUser, Name: text, Content: session.Content{
@@ -391,7 +391,7 @@ func hostileStrings(t testing.TB, d Data) {
 		wantSame(t, load(t, st, store.RefOf(s)), created)
 	}
 	for _, name := range []string{"'; --", `"\`, "%_", "ünï ☃ \u202e", "null"} {
-		s := create(t, st, withChanges(t, newSessionFrom(t, session.Birth{ID: "named", UserID: name}), session.NameChanged{Name: name}, session.VariableStored{Key: name, Value: []byte(`1`)}))
+		s := create(t, st, withChanges(t, newSessionFrom(t, session.Identity{ID: "named", UserID: name}), session.NameChanged{Name: name}, session.VariableStored{Key: name, Value: []byte(`1`)}))
 		wantSame(t, load(t, st, ref("named")), s)
 		if have := find(t, st, store.Query{Name: name, UserID: name}); !slices.Equal(have, []string{"named"}) {
 			t.Errorf("by the name %q: %v", name, have)
@@ -426,7 +426,7 @@ func jsonStaysAsItCame(t testing.TB, d Data) {
 func nilAndEmptyTools(t testing.TB, d Data) {
 	st := d.Open(t)
 	for name, tools := range map[string][]string{"nil": nil, "empty": {}, "some": {"b", "a"}} {
-		s, err := session.New(session.Birth{ID: "tools-" + name, AgentID: name}, session.Definition{Name: "tester", Tools: tools, ToolsDeny: tools}, session.Seed{}, start())
+		s, err := session.New(session.Identity{ID: "tools-" + name, AgentID: name}, session.Definition{Name: "tester", Tools: tools, ToolsDeny: tools}, session.Seed{}, start())
 		if err != nil {
 			t.Fatalf("make: %v", err)
 		}
@@ -449,7 +449,7 @@ func timesKeepMicroseconds(t testing.TB, d Data) {
 	zone := time.FixedZone("far", -9*3600-1800)
 	moment := time.Date(2026, 12, 31, 23, 59, 59, 999999999, zone)
 	want := time.Date(2027, 1, 1, 9, 29, 59, 999999000, time.UTC)
-	s, err := session.New(session.Birth{ID: "exact", AgentID: "a", ExpiresAt: &moment}, session.Definition{Name: "tester"}, session.Seed{}, moment)
+	s, err := session.New(session.Identity{ID: "exact", AgentID: "a", ExpiresAt: &moment}, session.Definition{Name: "tester"}, session.Seed{}, moment)
 	if err != nil {
 		t.Fatalf("make: %v", err)
 	}

@@ -23,11 +23,11 @@ func ref(id string) store.Ref { return store.Ref{Tenant: session.DefaultTenant, 
 // newSession is a small version-0 session of the default tenant.
 func newSession(t testing.TB, id string) session.Session {
 	t.Helper()
-	return newSessionFrom(t, session.Birth{ID: id})
+	return newSessionFrom(t, session.Identity{ID: id})
 }
 
-// newSessionFrom makes a version-0 session and fills in what the birth leaves out.
-func newSessionFrom(t testing.TB, b session.Birth) session.Session {
+// newSessionFrom makes a version-0 session and fills in what the identity leaves out.
+func newSessionFrom(t testing.TB, b session.Identity) session.Session {
 	t.Helper()
 	if b.AgentID == "" {
 		b.AgentID = "agent-of-" + b.ID

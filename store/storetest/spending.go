@@ -46,7 +46,7 @@ var begun = session.ExecutionStarted{ExecutionID: "e"}
 
 func everyAnswerOnce(t testing.TB, d Data) {
 	st := d.Open(t)
-	a := create(t, st, withChanges(t, newSessionFrom(t, session.Birth{ID: "a", UserID: "ann"}), begun, answered("1", "m/one", 5)))
+	a := create(t, st, withChanges(t, newSessionFrom(t, session.Identity{ID: "a", UserID: "ann"}), begun, answered("1", "m/one", 5)))
 	a = save(t, st, withChanges(t, a, answered("2", "m/two", 7)))
 	a = save(t, st, withChanges(t, a, session.WindowMoved{
 		Strategy: session.PruneSummary, To: a.Seq(), Keep: []int64{},
@@ -55,15 +55,15 @@ func everyAnswerOnce(t testing.TB, d Data) {
 	fork := createFork(t, st, a, "fork")
 	save(t, st, withChanges(t, fork, begun, answered("3", "m/one", 11)))
 	mustAppend(t, st, withChanges(t, a, answered("4", "m/one", 13))) // an open tail counts
-	task := newSessionFrom(t, session.Birth{ID: "task", UserID: "bob", Kind: session.KindTask})
+	task := newSessionFrom(t, session.Identity{ID: "task", UserID: "bob", Kind: session.KindTask})
 	create(t, st, withChanges(t, task, begun, answered("1", "m/two", 17), // counted by the event
 		session.TaskEvent{Name: "llm_usage", Data: []byte(`{"providerType":"m","modelId":"two","delta":{"inputTokens":100,"outputTokens":10,"cachedTokens":0,"cost":0.000017},"totals":{}}`)}))
-	run := newSessionFrom(t, session.Birth{ID: "run", Kind: session.KindWorkflow})
+	run := newSessionFrom(t, session.Identity{ID: "run", Kind: session.KindWorkflow})
 	create(t, st, withChanges(t, run, session.WorkflowBegun{Spec: []byte(`{}`), Runtime: []byte(`{}`), Extra: []byte(`{}`)},
 		session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "flow", Pattern: "chain", Status: "running"}},
 		session.UnitStarted{Unit: "step/0", Lane: "main", Agent: "writer"},
 		session.UnitAdvanced{Unit: "step/0", Agent: "writer", Change: answered("1", "m/one", 19)}))
-	other := newSessionFrom(t, session.Birth{ID: "a", Tenant: "other"})
+	other := newSessionFrom(t, session.Identity{ID: "a", Tenant: "other"})
 	create(t, st, withChanges(t, other, begun, answered("1", "m/one", 1000)))
 
 	day := start().UTC().Format(time.DateOnly)
@@ -81,7 +81,7 @@ func everyAnswerOnce(t testing.TB, d Data) {
 func answersBetweenTwoTimes(t testing.TB, d Data) {
 	st := d.Open(t)
 	at := func(hours int) time.Time { return start().Add(time.Duration(hours) * time.Hour) }
-	storedAt(t, st, session.Birth{ID: "s"}, session.Definition{Name: "tester"}, at(0), begun, answered("1", "m", 1))
+	storedAt(t, st, session.Identity{ID: "s"}, session.Definition{Name: "tester"}, at(0), begun, answered("1", "m", 1))
 	for i := range 2 { // the second stays in the tail
 		s := load(t, st, ref("s"))
 		next, err := s.With(at(24*(i+1)), answered(fmt.Sprint(i+2), "m", session.Cost(10+90*i)))

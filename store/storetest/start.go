@@ -22,7 +22,7 @@ func startBehaviours() []behaviour {
 		{name: "start/takesInboxItems", needs: append([]string{Inboxes}, needs...), check: startTakesItems},
 		{name: "start/ofManyStartersOneWins", needs: needs, check: ofManyStartersOneWins},
 		{name: "start/takesOverAnExpiredLease", needs: append([]string{settableClock}, needs...), check: startTakesOver},
-		{name: "start/ringsTheBell", needs: append([]string{Wakes}, needs...), check: startRings},
+		{name: "start/tellsSubscribers", needs: append([]string{Wakes}, needs...), check: startTells},
 		{name: "start/corruptIsRefused", needs: append([]string{corruptHook}, needs...), check: startOnCorrupt},
 	}
 }
@@ -169,7 +169,7 @@ func refusedStartLeavesNothing(t testing.TB, d Data) {
 	if err := st.Delete(t.Context(), ref("s"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	again := create(t, st, newSessionFrom(t, session.Birth{ID: "s", AgentID: "second"}))
+	again := create(t, st, newSessionFrom(t, session.Identity{ID: "s", AgentID: "second"}))
 	wantConflict(t, "start on a session made again", refusedStart(t, st, withMessage(t, old, "x"), newBeginning("w")), session.ReasonReplaced)
 	wantHeld(t, st, ref("s"), store.Lease{})
 	wantSame(t, loadTail(t, st, ref("s")), again)
@@ -191,7 +191,7 @@ func startChecksInOrder(t testing.TB, d Data) {
 	if err := st.Delete(t.Context(), ref("s"), l.Token); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	create(t, st, newSessionFrom(t, session.Birth{ID: "s", AgentID: "second"}))
+	create(t, st, newSessionFrom(t, session.Identity{ID: "s", AgentID: "second"}))
 	wantConflict(t, "replaced and stale", refusedStart(t, st, withMessage(t, unseen, "x"), newBeginning("w")), session.ReasonReplaced)
 	wantHeld(t, st, ref("s"), store.Lease{})
 }
@@ -317,13 +317,13 @@ func startTakesOver(t testing.TB, d Data) {
 	wantHeld(t, open[0], ref("s"), l)
 }
 
-func startRings(t testing.TB, d Data) {
+func startTells(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "s"))
-	bell, stop := ability[store.Wakes](t, st).Bell(ref("s"))
+	news, stop := ability[store.Wakes](t, st).Subscribe(ref("s"))
 	defer stop()
 	mustStart(t, st, withMessage(t, s, "x"), newBeginning("w"))
-	wantRing(t, "start", bell)
+	wantNews(t, "start", news)
 }
 
 func startOnCorrupt(t testing.TB, d Data) {

@@ -144,7 +144,7 @@ func tailShowsRows(t testing.TB, d Data) {
 	row := func(status string) session.TaskRowChanged {
 		return session.TaskRowChanged{Task: session.TaskRow{Title: "work", Status: status}}
 	}
-	s := create(t, st, withChanges(t, newSessionFrom(t, session.Birth{ID: "job", Kind: session.KindTask}), row("pending")))
+	s := create(t, st, withChanges(t, newSessionFrom(t, session.Identity{ID: "job", Kind: session.KindTask}), row("pending")))
 	worked := mustAppend(t, st, withChanges(t, s, row("running"), session.NameChanged{Name: "unsealed"}))
 	want := s.Info()
 	want.Task = &session.TaskRow{Title: "work", Status: "running"}
@@ -158,7 +158,7 @@ func tailShowsRows(t testing.TB, d Data) {
 	sealed := save(t, st, withChanges(t, loadTail(t, st, ref("job")), row("done")))
 	sameInfo(t, info(t, st, ref("job")), sealed.Info())
 
-	flow := create(t, st, newSessionFrom(t, session.Birth{ID: "flow", Kind: session.KindWorkflow}))
+	flow := create(t, st, newSessionFrom(t, session.Identity{ID: "flow", Kind: session.KindWorkflow}))
 	mustAppend(t, st, withChanges(t, flow, session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "w", Status: "running"}}))
 	if i := info(t, st, ref("flow")); i.Workflow == nil || i.Workflow.Status != "running" {
 		t.Errorf("the header's workflow is %+v, want the one of the tail", i.Workflow)
@@ -195,7 +195,7 @@ func interruptedAreFound(t testing.TB, d Data) {
 	running := save(t, st, withChanges(t, create(t, st, newSession(t, "running")), begun))
 	finishing := save(t, st, withChanges(t, create(t, st, newSession(t, "finishing")), begun))
 	mustAppend(t, st, withChanges(t, finishing, session.ExecutionFinished{Status: session.ExecutionCompleted}))
-	create(t, st, withChanges(t, newSessionFrom(t, session.Birth{ID: "elsewhere", Tenant: "other"}), begun))
+	create(t, st, withChanges(t, newSessionFrom(t, session.Identity{ID: "elsewhere", Tenant: "other"}), begun))
 	want := []store.Ref{ref("finishing"), ref("open"), ref("running")}
 	have := listInterrupted(t, st)
 	slices.SortFunc(have, func(a, b store.Ref) int { return strings.Compare(a.ID, b.ID) })

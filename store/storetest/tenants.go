@@ -32,7 +32,7 @@ func tenantsNeverMeet(t testing.TB, d Data) {
 	st := d.Open(t)
 	saved := map[store.Ref]session.Session{}
 	for i, r := range lookAlikes() {
-		s := create(t, st, newSessionFrom(t, session.Birth{ID: r.ID, Tenant: r.Tenant, AgentID: fmt.Sprintf("agent-%d", i)}))
+		s := create(t, st, newSessionFrom(t, session.Identity{ID: r.ID, Tenant: r.Tenant, AgentID: fmt.Sprintf("agent-%d", i)}))
 		saved[r] = save(t, st, withMessage(t, s, fmt.Sprint(r)))
 	}
 	for r, want := range saved {
@@ -67,8 +67,8 @@ func tenantsNeverMeet(t testing.TB, d Data) {
 func tenantsShareNoAbility(t testing.TB, d Data) {
 	st := d.Open(t)
 	mine, theirs := store.Ref{Tenant: "mine", ID: "x"}, store.Ref{Tenant: "theirs", ID: "x"}
-	s := create(t, st, newSessionFrom(t, session.Birth{ID: "x", Tenant: "mine"}))
-	other := create(t, st, newSessionFrom(t, session.Birth{ID: "x", Tenant: "theirs"}))
+	s := create(t, st, newSessionFrom(t, session.Identity{ID: "x", Tenant: "mine"}))
+	other := create(t, st, newSessionFrom(t, session.Identity{ID: "x", Tenant: "theirs"}))
 	if _, ok := st.(store.Inboxes); ok {
 		post(t, st, mine, item("a"))
 		wantUnread(t, st, theirs)

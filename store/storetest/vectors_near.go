@@ -191,7 +191,7 @@ func nearTenants(t testing.TB, d Data) {
 	st := d.Open(t)
 	vectors := ability[store.Vectors](t, st)
 	for i, r := range lookAlikes() {
-		s := newSessionFrom(t, session.Birth{ID: r.ID, Tenant: r.Tenant, UserID: "ann", AgentID: fmt.Sprint("agent-", i)})
+		s := newSessionFrom(t, session.Identity{ID: r.ID, Tenant: r.Tenant, UserID: "ann", AgentID: fmt.Sprint("agent-", i)})
 		create(t, st, withMessage(t, s, "tea of "+r.Tenant))
 		mustRemember(t, st, store.Owner{Tenant: r.Tenant, Scope: store.ScopeUser, Name: "ann"}, newMemo("key-"+r.ID, string(quote(t, "tea of "+r.Tenant))))
 	}

@@ -188,7 +188,7 @@ func embeddedTwice(t testing.TB, d Data) {
 // vectorsOfTheGone gives vectors for what went away while they were made.
 func vectorsOfTheGone(t testing.TB, d Data) {
 	st := d.Open(t)
-	purged := create(t, st, withMessage(t, newSessionFrom(t, session.Birth{ID: "purged", UserID: "ann"}), "tea, purged"))
+	purged := create(t, st, withMessage(t, newSessionFrom(t, session.Identity{ID: "purged", UserID: "ann"}), "tea, purged"))
 	kept := createOwned(t, st, "kept", "ann")
 	refused := mustAppend(t, st, withMessage(t, kept, "tea, refused"))
 	mustRemember(t, st, user("ann"), newMemo("forgotten", `"tea"`))
@@ -209,7 +209,7 @@ func vectorsOfTheGone(t testing.TB, d Data) {
 	wantWaiting(t, st, maker)
 
 	// What comes in their place is not what they were made of.
-	create(t, st, withMessage(t, newSessionFrom(t, session.Birth{ID: "purged", AgentID: "second", UserID: "ann"}), "new one"))
+	create(t, st, withMessage(t, newSessionFrom(t, session.Identity{ID: "purged", AgentID: "second", UserID: "ann"}), "new one"))
 	save(t, st, withMessage(t, kept, "accepted"))
 	mustRemember(t, st, user("ann"), newMemo("forgotten", `"new"`))
 	mustRemember(t, st, agent("ann"), newMemo("all forgotten", `"new"`))
@@ -270,7 +270,7 @@ func vectorsGo(t testing.TB, d Data) {
 	}
 	wantNear(t, st, q, "s: sealed", "kept")
 	save(t, st, s)
-	create(t, st, newSessionFrom(t, session.Birth{ID: "purged", AgentID: "second", UserID: "ann"}))
+	create(t, st, newSessionFrom(t, session.Identity{ID: "purged", AgentID: "second", UserID: "ann"}))
 	mustRemember(t, st, user("ann"), newMemo("gone", `"x"`)) // the same words, and yet another entry
 	wantNear(t, st, q, "s: sealed", "kept")
 	wantWaiting(t, st, maker, "gone\nx")

@@ -12,44 +12,44 @@ func wakeBehaviours() []behaviour {
 	return []behaviour{
 		{name: "wake/bellRingsAfterEveryWrite", needs: []string{Wakes}, check: bellRings},
 		{name: "wake/oneRingWaits", needs: []string{Wakes}, check: oneRingWaits},
-		{name: "wake/stoppedBellIsSilent", needs: []string{Wakes}, check: stoppedBell},
+		{name: "wake/stoppedSubscriberIsSilent", needs: []string{Wakes}, check: stoppedSubscriber},
 		{name: "wake/wokenReaderFindsTheChange", needs: []string{Wakes, Logs, Tails}, check: wokenReaderFinds},
 	}
 }
 
-// patience bounds the wait for a ring that must come.
+// patience bounds the wait for news that must come.
 const patience = 10 * time.Second
 
-// wantRing fails the test unless the bell rings soon.
-func wantRing(t testing.TB, what string, bell <-chan struct{}) {
+// wantNews fails the test unless news come soon.
+func wantNews(t testing.TB, what string, news <-chan struct{}) {
 	t.Helper()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-bell:
+	case <-news:
 	case <-timer.C:
-		t.Errorf("no ring after %s", what)
+		t.Errorf("no news after %s", what)
 	}
 }
 
-// drainBell empties a bell after all rings have arrived.
-func drainBell(bell <-chan struct{}) {
+// drainNews empties a channel after all signals have arrived.
+func drainNews(news <-chan struct{}) {
 	select {
-	case <-bell:
+	case <-news:
 	default:
 	}
 }
 
 func bellRings(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := ability[store.Wakes](t, st).Bell(ref("watched"))
+	news, stop := ability[store.Wakes](t, st).Subscribe(ref("watched"))
 	defer stop()
-	second, stopSecond := ability[store.Wakes](t, st).Bell(ref("watched"))
+	second, stopSecond := ability[store.Wakes](t, st).Subscribe(ref("watched"))
 	defer stopSecond()
 	after := func(what string) {
 		t.Helper()
-		wantRing(t, what, bell)
-		wantRing(t, what+", second bell", second)
+		wantNews(t, what, news)
+		wantNews(t, what+", second news", second)
 	}
 	s := create(t, st, newSession(t, "watched"))
 	after("create")
@@ -79,46 +79,46 @@ func bellRings(t testing.TB, d Data) {
 
 func oneRingWaits(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := ability[store.Wakes](t, st).Bell(ref("slow"))
+	news, stop := ability[store.Wakes](t, st).Subscribe(ref("slow"))
 	defer stop()
 	s := create(t, st, newSession(t, "slow"))
 	for range 5 { // nobody listens, nobody blocks
 		s = save(t, st, withNote(t, s, "x"))
 	}
-	wantRing(t, "six writes", bell)
-	if cap(bell) != 1 {
-		t.Errorf("the bell holds %d rings, want 1", cap(bell))
+	wantNews(t, "six writes", news)
+	if cap(news) != 1 {
+		t.Errorf("the channel holds %d signals, want 1", cap(news))
 	}
 }
 
-func stoppedBell(t testing.TB, d Data) {
+func stoppedSubscriber(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := ability[store.Wakes](t, st).Bell(ref("quiet"))
-	other, stopOther := ability[store.Wakes](t, st).Bell(ref("quiet"))
+	news, stop := ability[store.Wakes](t, st).Subscribe(ref("quiet"))
+	other, stopOther := ability[store.Wakes](t, st).Subscribe(ref("quiet"))
 	defer stopOther()
 	s := create(t, st, newSession(t, "quiet"))
-	wantRing(t, "create", bell)
-	wantRing(t, "create", other)
+	wantNews(t, "create", news)
+	wantNews(t, "create", other)
 	stop()
 	stop()
-	drainBell(bell)
+	drainNews(news)
 	save(t, st, withNote(t, s, "x"))
-	wantRing(t, "save, other bell", other)
+	wantNews(t, "save, other news", other)
 	select {
-	case _, ok := <-bell:
+	case _, ok := <-news:
 		if ok {
-			t.Error("a stopped bell rang")
+			t.Error("a stopped subscriber was told")
 		}
 	default:
 	}
 }
 
-// wokenReaderFinds waits for rings only: after each the log has what the
+// wokenReaderFinds waits for news only: after each the log has what the
 // writer wrote before it.
 func wokenReaderFinds(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "live"))
-	bell, stop := ability[store.Wakes](t, st).Bell(ref("live"))
+	news, stop := ability[store.Wakes](t, st).Subscribe(ref("live"))
 	defer stop()
 	const rounds = 20
 	wrote := make(chan error, 1)
@@ -147,7 +147,7 @@ func wokenReaderFinds(t testing.TB, d Data) {
 		if len(entries) > 0 {
 			continue
 		}
-		if wantRing(t, "an append", bell); t.Failed() {
+		if wantNews(t, "an append", news); t.Failed() {
 			break
 		}
 	}

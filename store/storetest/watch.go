@@ -76,19 +76,19 @@ func chatter(ctx context.Context, st store.Store, s session.Session, rounds int,
 	return nil
 }
 
-// pollEvery is how often a watcher looks when no bell rings.
+// pollEvery is how often a watcher looks when no news come.
 const pollEvery = 20 * time.Millisecond
 
 // watch reads a log as a live view does: it reads on from the last number it
-// saw, and if there is nothing new it waits for the bell or a moment. It calls
+// saw, and if there is nothing new it waits for news or a moment. It calls
 // saw with each number.
 func watch(ctx context.Context, st store.Store, r store.Ref, last int64, saw func(seq int64)) ([]session.LogEntry, error) {
 	logs, hasLogs := st.(store.Logs)
 	wakes, hasWakes := st.(store.Wakes)
 	if !hasLogs || !hasWakes {
-		return nil, errors.New("the store has no logs or no bells")
+		return nil, errors.New("the store has no logs or tells of no writes")
 	}
-	bell, stop := wakes.Bell(r)
+	news, stop := wakes.Subscribe(r)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, 6*patience)
 	defer cancel()
@@ -107,7 +107,7 @@ func watch(ctx context.Context, st store.Store, r store.Ref, last int64, saw fun
 			continue
 		}
 		select {
-		case <-bell:
+		case <-news:
 		case <-poll.C:
 		case <-ctx.Done():
 			return seen, fmt.Errorf("watched up to %d of %d: %w", after, last, ctx.Err())

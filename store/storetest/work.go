@@ -98,7 +98,7 @@ func heldDoNotWait(t testing.TB, d Data) {
 func tasksAndRunsWait(t testing.TB, d Data) {
 	st := d.Open(t)
 	for _, status := range []string{"pending", "queued", "planning", "executing", "paused", "blocked", "completed", "failed", "cancelled"} {
-		s := newSessionFrom(t, session.Birth{ID: "task-" + status, Kind: session.KindTask})
+		s := newSessionFrom(t, session.Identity{ID: "task-" + status, Kind: session.KindTask})
 		auto := session.NewTaskState()
 		auto.Settings.AutoResume = true
 		moved, _, err := session.TaskMoves(session.NewTaskState(), auto)
@@ -114,7 +114,7 @@ func tasksAndRunsWait(t testing.TB, d Data) {
 		}
 	}
 	for _, status := range []string{"running", "paused", "completed", "failed", "cancelled"} {
-		s := newSessionFrom(t, session.Birth{ID: "run-" + status, Kind: session.KindWorkflow})
+		s := newSessionFrom(t, session.Identity{ID: "run-" + status, Kind: session.KindWorkflow})
 		create(t, st, withChanges(t, s, session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "w", Status: status}}))
 	}
 	wantWork(t, st, "runs", session.KindWorkflow, "run-running")
@@ -166,7 +166,7 @@ func tenantsTakeTurns(t testing.TB, d Data) {
 	for _, tenant := range []string{"t1", "t2", "t3"} {
 		for i := range 4 {
 			r := store.Ref{Tenant: tenant, ID: fmt.Sprintf("s%d", i)}
-			create(t, st, newSessionFrom(t, session.Birth{ID: r.ID, Tenant: tenant}))
+			create(t, st, newSessionFrom(t, session.Identity{ID: r.ID, Tenant: tenant}))
 			post(t, st, r, item("i"))
 		}
 	}
@@ -208,12 +208,12 @@ func workGoesWithItsSession(t testing.TB, d Data) {
 
 func bellOfEverySession(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := ability[store.Wakes](t, st).Bell(store.Ref{})
+	news, stop := ability[store.Wakes](t, st).Subscribe(store.Ref{})
 	defer stop()
 	s := create(t, st, newSession(t, "one"))
-	wantRing(t, "create", bell)
-	create(t, st, newSessionFrom(t, session.Birth{ID: "two", Tenant: "other"}))
-	wantRing(t, "create in another tenant", bell)
+	wantNews(t, "create", news)
+	create(t, st, newSessionFrom(t, session.Identity{ID: "two", Tenant: "other"}))
+	wantNews(t, "create in another tenant", news)
 	save(t, st, withNote(t, s, "x"))
-	wantRing(t, "save", bell)
+	wantNews(t, "save", news)
 }

@@ -308,7 +308,7 @@ func everything(t *testing.T, st full, id string) string {
 
 func create(t *testing.T, st store.Store, id, agent string) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: id, AgentID: agent, Tenant: tenant}, session.Definition{Name: "tester"}, session.Seed{}, time.Now())
+	s, err := session.New(session.Identity{ID: id, AgentID: agent, Tenant: tenant}, session.Definition{Name: "tester"}, session.Seed{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

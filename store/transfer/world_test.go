@@ -74,7 +74,7 @@ func must[T any](w *world) func(T, error) T {
 func (w *world) create() {
 	id := fmt.Sprintf("s%02d", len(w.ids))
 	kind := property.SampledFrom([]session.Kind{session.KindChat, session.KindTask}).Draw(w.t, "kind")
-	s := must[session.Session](w)(session.New(session.Birth{ID: id, AgentID: "agent-" + id, Tenant: tenant, Kind: kind, Name: "n" + id},
+	s := must[session.Session](w)(session.New(session.Identity{ID: id, AgentID: "agent-" + id, Tenant: tenant, Kind: kind, Name: "n" + id},
 		session.Definition{Name: "tester", SystemPrompt: "Be short."}, session.Seed{}, w.at()))
 	w.ids = append(w.ids, id)
 	must[session.Session](w)(w.st.Create(w.t.Context(), w.grown(s), w.commit("create")))

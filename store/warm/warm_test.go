@@ -14,10 +14,10 @@ import (
 func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
 // saved is a session as a store returns it, with one message of some length.
-func saved(t *testing.T, birth session.Birth, length int) session.Session {
+func saved(t *testing.T, identity session.Identity, length int) session.Session {
 	t.Helper()
-	birth.AgentID = "agent"
-	s, err := session.New(birth, session.Definition{Name: "tester"}, session.Seed{
+	identity.AgentID = "agent"
+	s, err := session.New(identity, session.Definition{Name: "tester"}, session.Seed{
 		Messages: []session.Message{{ID: "m-1", Role: session.RoleUser, Content: session.Text(strings.Repeat("x", length))}},
 	}, noon())
 	if err != nil {
@@ -42,7 +42,7 @@ func mark(s session.Session, sum store.Sum) warm.Mark {
 
 func TestGet_onlyWhatHasTheMark(t *testing.T) {
 	t.Parallel()
-	s := saved(t, session.Birth{ID: "s"}, 1)
+	s := saved(t, session.Identity{ID: "s"}, 1)
 	right := mark(s, 7)
 	for name, change := range map[string]func(*warm.Mark){
 		"another version":  func(m *warm.Mark) { m.Version++ },
@@ -72,7 +72,7 @@ func TestGet_onlyWhatHasTheMark(t *testing.T) {
 func TestKeep_theLaterWins(t *testing.T) {
 	t.Parallel()
 	c := warm.New(warm.DefaultLimit)
-	first := saved(t, session.Birth{ID: "s"}, 1)
+	first := saved(t, session.Identity{ID: "s"}, 1)
 	second := next(t, first)
 	c.Keep(second, 2)
 	c.Keep(first, 1) // a slower caller of an earlier write
@@ -88,7 +88,7 @@ func TestKeep_theLaterWins(t *testing.T) {
 func TestKeep_staysWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const each = 10_000
-	a, b, d := saved(t, session.Birth{ID: "a"}, each), saved(t, session.Birth{ID: "b"}, each), saved(t, session.Birth{ID: "d"}, each)
+	a, b, d := saved(t, session.Identity{ID: "a"}, each), saved(t, session.Identity{ID: "b"}, each), saved(t, session.Identity{ID: "d"}, each)
 	c := warm.New(2*session.Weight(a) + 1)
 	c.Keep(a, 1)
 	c.Keep(b, 1)
@@ -102,7 +102,7 @@ func TestKeep_staysWithinTheLimit(t *testing.T) {
 			t.Errorf("%s is held: %t, want %t", want.s.ID(), held, want.held)
 		}
 	}
-	huge := saved(t, session.Birth{ID: "huge"}, 3*each)
+	huge := saved(t, session.Identity{ID: "huge"}, 3*each)
 	c.Keep(huge, 1)
 	if c.Has(store.RefOf(huge)) || !c.Has(store.RefOf(a)) {
 		t.Error("a session larger than the limit was kept, or others had to go for it")
@@ -116,14 +116,14 @@ func TestKeep_staysWithinTheLimit(t *testing.T) {
 func TestKeep_leavesOut(t *testing.T) {
 	t.Parallel()
 	none := warm.New(warm.Limit(-1))
-	s := saved(t, session.Birth{ID: "s"}, 1)
+	s := saved(t, session.Identity{ID: "s"}, 1)
 	if got := none.Keep(s, 5); none.Has(store.RefOf(s)) {
 		t.Error("a cache without room holds a session")
 	} else if sum, ok := session.BaseSum(got); !ok || sum != 5 {
 		t.Errorf("the session has the sum %d, %t; want 5", sum, ok)
 	}
 	c := warm.New(warm.Limit(0))
-	task := saved(t, session.Birth{ID: "task", Kind: session.KindTask}, 1)
+	task := saved(t, session.Identity{ID: "task", Kind: session.KindTask}, 1)
 	c.Keep(task, 1)
 	if c.Has(store.RefOf(task)) {
 		t.Error("a task is held")
@@ -152,7 +152,7 @@ func TestKeep_leavesOut(t *testing.T) {
 
 func TestKeep_aPartWithAllThatTheWindowShows(t *testing.T) {
 	t.Parallel()
-	s := next(t, next(t, saved(t, session.Birth{ID: "s"}, 1)))
+	s := next(t, next(t, saved(t, session.Identity{ID: "s"}, 1)))
 	second, third := s.Message(1).Seq, s.Message(2).Seq
 	move := func(s session.Session, from int64, keep ...int64) session.Session {
 		moved, err := s.With(noon(), session.WindowMoved{To: from, Keep: keep})
