@@ -104,7 +104,7 @@ func exitCodeOf(err error) (code int, kind string) {
 		return exitDiffers, "DiffersError"
 	}
 	var definition *session.DefinitionError
-	if errors.As(err, &definition) && !slices.ContainsFunc(definition.Problems, func(p session.Problem) bool { return !p.Unconfigured }) {
+	if errors.As(err, &definition) && len(definition.Problems) > 0 && !slices.ContainsFunc(definition.Problems, func(p session.Problem) bool { return !p.Unconfigured }) {
 		return exitUnsupported, "DefinitionError"
 	}
 	if refusedByServer(err) {
