@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 
@@ -26,10 +25,23 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // no two lists of values have the same bytes.
 type sums struct{ crc uint32 }
 
+// number and text compute byte by byte: what they cover is short, and a slice
+// for crc32.Update would be allocated each time.
 func (s *sums) number(n int64) {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(n)) //nolint:gosec // the bits are what counts
-	s.crc = crc32.Update(s.crc, castagnoli, b[:])
+	crc := ^s.crc
+	for shift := 56; shift >= 0; shift -= 8 {
+		crc = castagnoli[byte(crc)^byte(n>>shift)] ^ crc>>8 //nolint:gosec // the bits are what counts
+	}
+	s.crc = ^crc
+}
+
+func (s *sums) text(t string) {
+	s.number(int64(len(t)))
+	crc := ^s.crc
+	for i := range len(t) {
+		crc = castagnoli[byte(crc)^t[i]] ^ crc>>8 //nolint:gosec // the bits are what counts
+	}
+	s.crc = ^crc
 }
 
 func (s *sums) bytes(b []byte) {
@@ -48,7 +60,7 @@ func SumOf(values ...any) int64 {
 		case Sum:
 			s.number(int64(v))
 		case string:
-			s.bytes([]byte(v))
+			s.text(v)
 		case []byte:
 			s.bytes(v)
 		default:
@@ -77,7 +89,7 @@ func (s Sum) next(seq, version int64, kind string, record uint32) Sum {
 	place.number(int64(s))
 	place.number(seq)
 	place.number(version)
-	place.bytes([]byte(kind))
+	place.text(kind)
 	place.number(int64(record))
 	return Sum(int64(record)<<32 | int64(place.crc))
 }
@@ -86,7 +98,7 @@ func (r Logged) sum() uint32 {
 	var s sums
 	if r.Bare {
 		s.number(r.Seq)
-		s.bytes([]byte(r.Kind))
+		s.text(r.Kind)
 		s.number(r.At)
 	}
 	s.bytes(r.Body)

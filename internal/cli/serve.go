@@ -97,6 +97,7 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f.BoolVar(&p.Demo, "demo", false, "begin with sample sessions, in memory unless --store is given, on a model that needs no key")
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
+	p.addAgentsFileFlag(cmd)
 	return p.AddSettings(p.AddPermissionFlags(cmd))
 }
 
@@ -239,12 +240,13 @@ func (p *program) endServer(ctx context.Context, listening *http.Server, drain t
 	return listening.Close()
 }
 
-// firstKey makes an administrator's key in a store that has no key yet.
+// firstKey makes an administrator's key in a store that has no key yet. Of nodes
+// that start together one gets its secret.
 func (p *program) firstKey(ctx context.Context, keys *apikey.Keys) (string, error) {
 	list, err := keys.List(ctx, "")
 	if err != nil || len(list) > 0 {
 		return "", err
 	}
-	_, secret, err := keys.Create(ctx, apikey.Key{Label: "first key", Scopes: []apikey.Scope{apikey.Admin}}, "cli")
+	_, secret, err := keys.CreateOnce(ctx, apikey.Key{Label: "first key", Scopes: []apikey.Scope{apikey.Admin}}, "cli", "first key")
 	return secret, err
 }

@@ -31,8 +31,9 @@ func (p *program) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate SPEC…", Short: "check that workflow specs are well formed", Args: cobra.MinimumNArgs(1),
 		Long: `Check that workflow specs are well formed: nothing is run and nobody is asked. Templates
-and conditions that do not compile are warnings here, with --strict errors, as they are
-when the spec is run. Whether it can be run on this machine "holdfast plan" says.`,
+and conditions that do not compile, and names of agents, tasks and nodes that are not there,
+are warnings here, with --strict errors, as they are when the spec is run. Whether it can be
+run on this machine "holdfast plan" says.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			var errs []error
 			for _, path := range args {
@@ -41,7 +42,7 @@ when the spec is run. Whether it can be run on this machine "holdfast plan" says
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().BoolVar(&strict, "strict", false, "refuse templates and conditions that do not compile")
+	cmd.Flags().BoolVar(&strict, "strict", false, "refuse what only warns otherwise")
 	return cmd
 }
 
@@ -51,7 +52,14 @@ func (p *program) validate(path string, strict bool) error {
 	if err != nil {
 		return err
 	}
+	missing := spec.CheckNames(s)
+	if strict && len(missing) > 0 {
+		return &workflow.UnsupportedError{File: path, Issues: missing}
+	}
 	v := validity{Name: s.Name, Version: s.Version, Agents: s.Agents.Names(), Pattern: s.Pattern.Type, Warnings: append([]spec.Warning{}, s.Warnings...)}
+	for _, m := range missing {
+		v.Warnings = append(v.Warnings, spec.Warning{Pointer: m.Pointer, Reason: m.Reason + "; " + m.Remediation})
+	}
 	if p.JSON {
 		return p.PrintJSON(v)
 	}

@@ -62,8 +62,9 @@ func cut(record []byte, like string) (begin, rest []byte, found bool) {
 // stampOf returns the number and time of a message, from its record's beginning.
 func stampOf(begin []byte) []byte {
 	seq, at, _ := bytes.Cut(bytes.TrimPrefix(begin, []byte("{")), []byte(`,"at":`))
-	stamp := append([]byte{}, seq...)
-	stamp = append(stamp, `,"createdAt":`...)
+	const created = `,"createdAt":`
+	stamp := append(make([]byte, 0, len(begin)+len(created)+1), seq...)
+	stamp = append(stamp, created...)
 	stamp = append(stamp, at...)
 	return append(stamp, ',')
 }
