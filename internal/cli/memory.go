@@ -206,7 +206,7 @@ It needs a store that can be searched.`,
 			return err
 		}
 		if len(hits) == 0 && !p.JSON {
-			p.Err.Status("nothing matches by %.2f or more; try a lower --threshold", threshold)
+			p.Err.Status("nothing has a score of %.2f or more; try a lower --threshold", threshold)
 			return nil
 		}
 		return p.printHits(hits)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,9 +124,12 @@ func (p *program) newChat(ctx context.Context, e *setup.Env, agent, name, model 
 	}
 	s, err := e.CreateFor(ctx, p.Setup, def, name)
 	if err != nil {
-		err = e.Explain(err, def, def.Model)
+		return s, e.Explain(err, def, def.Model)
 	}
-	return s, err
+	if _, err := e.Resolve(ctx, name); name != "" && errors.Is(err, session.ErrAmbiguous) {
+		p.Err.Status("another session is called %s too; --session continues one, by its id", name)
+	}
+	return s, nil
 }
 
 // addAgentsFile makes what the AGENTS.md of the workspace says part of the prompt.

@@ -64,7 +64,11 @@ interrupts them: nothing is lost, any process can continue them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", s.listen)
 			if err != nil {
-				return fmt.Errorf("listen on %s: %w", s.listen, err)
+				var failed *net.OpError
+				if errors.As(err, &failed) { // it names the address again
+					err = failed.Err
+				}
+				return fmt.Errorf("listen on %s: %w; --listen names another address", s.listen, err)
 			}
 			defer func() { _ = listener.Close() }() // the server has closed it
 			s.listener, p.Address = listener, s.address(listener.Addr())
