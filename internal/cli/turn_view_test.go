@@ -51,9 +51,9 @@ func TestChat_hostileAnswersCannotDriveTheTerminal(t *testing.T) {
 
 func TestChat_markdownIsSetOffAndKept(t *testing.T) {
 	t.Parallel()
-	pieces := []string{"# He", "ad\nplain *", "*bo", "ld** and `co", "de **x**` 2*3\n``", "`go\nx := **p\n``", "`\nend *"}
+	pieces := []string{"# He", "ad\nplain *", "*bo", "ld** and `co", "de **x**` 2*3\n``", "`go\nreturn **p\n``", "`\nend *"}
 	const want = "\x1b[1m# Head\x1b[0m\nplain \x1b[1m**bold**\x1b[0m and \x1b[2m`code **x**`\x1b[0m 2*3\n" +
-		"\x1b[2m```go\x1b[0m\n\x1b[2mx := **p\x1b[0m\n\x1b[2m```\x1b[0m\nend *\n"
+		"\x1b[2m```go\x1b[0m\n\x1b[36mreturn\x1b[0m **p\n\x1b[2m```\x1b[0m\nend *\n"
 	seams := strings.NewReplacer("\x1b[0m\x1b[1m", "", "\x1b[0m\x1b[2m", "") // between pieces of one colour
 	for _, colours := range []bool{true, false} {
 		d := newDesk(t)
