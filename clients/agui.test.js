@@ -11,6 +11,7 @@ const model = await startModel(async (asked, say) => {
   const text = lastText(asked)
   const last = asked.messages.at(-1)
   if (last.role === 'tool') return say(`the tool says ${last.content}`)
+  if (text.startsWith('delegate ')) return [{ name: 'spawn_subagent', arguments: { subagent: 'scribe', prompt: text.slice('delegate '.length) } }]
   if (text.includes('weather')) return [{ name: 'get_weather', arguments: { city: 'Bern' } }]
   if (text.includes('write')) return [{ name: 'file_write', arguments: { path: text.split(' ')[1], content: 'hello' } }]
   if (text.includes('keep')) return [{ name: 'memory_store', arguments: { key: 'city', value: 'Bern' } }]
@@ -23,7 +24,10 @@ const model = await startModel(async (asked, say) => {
   say(`of ${asked.messages.filter((m) => m.role === 'user').length}`)
 })
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-clients-work-'))
-const agents = { helper: '---\nname: helper\nmodel: script/model\nmemory: {strategy: all, tools: true}\ntools: [file_write, memory_store]\n---\nHelp.\n' }
+const agents = {
+  helper: '---\nname: helper\nmodel: script/model\nmemory: {strategy: all, tools: true}\ntools: [file_write, memory_store, spawn_subagent]\nsubagents: [scribe]\n---\nHelp.\n',
+  scribe: '---\nname: scribe\nmodel: script/model\ntools: [file_write]\n---\nWrite.\n',
+}
 const server = await startServer({ model, agents, flags: ['--workspace', folder, '--allow-write'] })
 after(async () => {
   await server.end()
@@ -148,6 +152,23 @@ test('agui: an interrupt, and the run that resumes it', async () => {
     assert.equal(model.asked.length, asked)
   }
   assert.equal(readFileSync(join(folder, 'file-true.txt'), 'utf8'), 'hello')
+})
+
+test('agui: an interrupt of a subagent', async () => {
+  const agent = newAgent('delegated')
+  say(agent, 'delegate write below.txt')
+  await run(agent)
+  const [waits] = agent.pendingInterrupts
+  assert.equal(waits.reason, 'tool_call')
+  assert.ok(waits.id.startsWith(`${waits.subagentRunId}/`))
+  assert.ok(!existsSync(join(folder, 'below.txt')))
+  const resume = buildResumeArray(agent.pendingInterrupts, { [waits.id]: { status: 'resolved', payload: { approved: true } } })
+  const weak = newAgent(agent.threadId, { headers: { Authorization: `Bearer ${server.createKey('read', 'write')}` } })
+  await assert.rejects(run(weak, { resume }), /scope approve/)
+  await run(agent, { resume })
+  assert.ok(existsSync(join(folder, 'below.txt')))
+  assert.deepEqual(roles(agent), ['user', 'assistant', 'tool', 'assistant'])
+  assert.equal(agent.pendingInterrupts.length, 0)
 })
 
 test('agui: state', async () => {

@@ -199,6 +199,24 @@ func (c *Call) Continue(ctx context.Context, id string, queued bool) (<-chan err
 	return done, ignoreSaved(err)
 }
 
+// ContinueAll takes up what sessions wait with, one after the other. A subagent
+// that comes to its end continues its parent.
+func (c *Call) ContinueAll(ctx context.Context, ids []string) (<-chan error, error) {
+	done, err := c.Begin(ctx, ids[0], false, func(ctx context.Context) error {
+		for _, id := range ids {
+			_, err := c.Runtime.Execute(ctx, id, holdfast.ContinueExecution{})
+			switch err = ignoreSaved(err); {
+			case errors.Is(err, session.ErrNothingToDo): // somebody else has
+			case errors.Is(err, session.ErrInvalid): // other calls of it still wait
+			case err != nil:
+				return err
+			}
+		}
+		return nil
+	})
+	return done, ignoreSaved(err)
+}
+
 // ignoreSaved drops the error of a turn that was saved: its failure is part of
 // the session.
 func ignoreSaved(err error) error {

@@ -95,7 +95,14 @@ func (x *exchange) run() error {
 	if fresh != nil {
 		t, done, err = x.say(s, *fresh)
 	} else {
-		t, done, err = x.Respond(x.r.Context(), s, responses, false)
+		if slices.ContainsFunc(responses, func(r response) bool { return r.subagent != "" }) {
+			return x.respondBelow(s, responses)
+		}
+		own := make([]session.Response, len(responses))
+		for i, r := range responses {
+			own[i] = r.Response
+		}
+		t, done, err = x.Respond(x.r.Context(), s, own, false)
 	}
 	if err != nil {
 		return err
@@ -149,8 +156,7 @@ func (x *exchange) show(s session.Session) error {
 	}
 	return x.withStream(s, func(e *encoder, _ *sse.Writer) error {
 		e.resync(s.Seq())
-		e.finish(s)
-		return nil
+		return x.finish(e, s)
 	})
 }
 
@@ -174,11 +180,20 @@ func (x *exchange) stream(s session.Session, t protocol.Turn, done <-chan error,
 			return err
 		}
 		now, err := x.Settled(x.r.Context(), s.ID())
-		if err == nil {
-			e.finish(now)
+		if err != nil {
+			return err
 		}
-		return err
+		return x.finish(e, now)
 	})
+}
+
+// finish ends the run as the session stands.
+func (x *exchange) finish(e *encoder, s session.Session) error {
+	waits, err := x.waiting(s, "")
+	if err == nil {
+		e.finish(s, waits)
+	}
+	return err
 }
 
 // withStream sends the events of a run between its first and its last.

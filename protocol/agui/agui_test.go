@@ -21,17 +21,21 @@ import (
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// agents has one agent.
+// agents has one agent, and its subagent.
 type agents struct{}
 
 func (agents) Names() []string { return []string{"helper"} }
 func (agents) Get(name string) (session.Definition, error) {
+	if name == "cook" {
+		return session.Definition{Name: "cook", Model: "m", Tools: []string{tool.AskPersonName}}, nil
+	}
 	if name != "helper" {
 		return session.Definition{}, &session.NotFoundError{What: "agent", ID: name}
 	}
-	return session.Definition{Name: "helper", Model: "m"}, nil
+	return session.Definition{Name: "helper", Model: "m", Subagents: []string{"cook"}}, nil
 }
 
 // model answers. With a channel, its first attempt fails after the reader has
@@ -68,12 +72,21 @@ type site struct {
 
 func newSite(t *testing.T, m *model) site {
 	t.Helper()
+	return newSiteOf(t, m, m)
+}
+
+func newSiteOf(t *testing.T, m *model, answers llm.Model) site {
+	t.Helper()
+	tools, err := tool.NewSet(tool.AskPerson())
+	if err != nil {
+		t.Fatal(err)
+	}
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	rt, err := holdfast.New(holdfast.Config{Store: st, Models: llm.Map{"m": m}, DefaultModel: "m", Backoff: func(int) time.Duration { return 0 }})
+	rt, err := holdfast.New(holdfast.Config{Store: st, Models: llm.Map{"m": answers}, DefaultModel: "m", Tools: tools, Definitions: agents{}, Backoff: func(int) time.Duration { return 0 }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,6 +225,64 @@ func TestRun_takesBackWhatFailed(t *testing.T) {
 		}
 		if starts, ends := strings.Count(body, "_START\""), strings.Count(body, "_END\""); starts != ends {
 			t.Errorf("%d begin and %d end: %s", starts, ends, body)
+		}
+	}
+}
+
+// asking is a model of an agent whose subagent asks twice.
+type asking struct{}
+
+func (asking) Infer(_ context.Context, r llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+	results := 0
+	for _, m := range r.Messages {
+		if m.ToolResult != nil {
+			results++
+		}
+	}
+	call := func(name, arguments string) (llm.Response, error) {
+		return llm.Response{ToolCalls: []session.ToolCall{{ID: "c1", Name: name, Arguments: json.RawMessage(arguments)}}}, nil
+	}
+	last := r.Messages[len(r.Messages)-1]
+	switch {
+	case r.Agent == "cook" && results < 2:
+		return call(tool.AskPersonName, `{"question":"How much salt?"}`)
+	case r.Agent == "helper" && results == 0:
+		return call("spawn_subagent", `{"subagent":"cook","prompt":"soup"}`)
+	}
+	return llm.Response{Content: session.Text(r.Agent + " heard " + last.ToolResult.Content), FinishReason: "stop"}, nil
+}
+
+// What a subagent waits for is responded to through the runs of the thread.
+func TestRun_respondsToASubagent(t *testing.T) {
+	t.Parallel()
+	s := newSiteOf(t, nil, asking{})
+	key := s.key("default", apikey.Read, apikey.Write)
+	body := runInput("thread", "run")
+	for _, salt := range []string{"none", "a little"} {
+		_, events := s.post("/agui/helper", key, body)
+		var end struct {
+			Outcome struct {
+				Type       string
+				Interrupts []struct{ ID, Reason, Message, SubagentRunID string }
+			}
+		}
+		last := events[strings.LastIndex(events, "data: ")+len("data: "):]
+		if err := json.Unmarshal([]byte(last), &end); err != nil {
+			t.Fatal(err, events)
+		}
+		waits := end.Outcome.Interrupts
+		if len(waits) != 1 || waits[0].Reason != "input_required" || !strings.Contains(waits[0].Message, "How much salt?") || !strings.HasPrefix(waits[0].ID, waits[0].SubagentRunID+"/") {
+			t.Fatalf("the run ends with %s", last)
+		}
+		if status, refused := s.post("/agui/helper", key, strings.ReplaceAll(runInput("thread", "other"), "m-thread", "m-other")); status != 409 || !strings.Contains(refused, waits[0].ID) {
+			t.Errorf("another message: %d %s", status, refused)
+		}
+		resume := `"resume":[{"interruptId":"` + waits[0].ID + `","status":"resolved","payload":"` + salt + `"}],"state":{}`
+		body = strings.Replace(runInput("thread", "run "+salt), `"state":{}`, resume, 1)
+	}
+	for range 2 { // again, it is harmless
+		if _, events := s.post("/agui/helper", key, body); !strings.Contains(events, "helper heard cook heard") || !strings.Contains(events, `"type":"success"`) || !strings.Contains(events, "a little") {
+			t.Errorf("at the end: %s", events)
 		}
 	}
 }

@@ -259,13 +259,13 @@ func (e *encoder) call(c projector.Change) {
 }
 
 // finish ends the run as the session stands.
-func (e *encoder) finish(s session.Session) {
+func (e *encoder) finish(s session.Session, waits []waitingCall) {
 	if e.synced {
 		e.resync(s.Seq())
 	}
 	end := event{Type: "RUN_FINISHED", ThreadID: e.in.ThreadID, RunID: e.in.RunID, Usage: e.usage(), Outcome: &outcome{Type: "success"}}
 	last := s.Execution()
-	switch interrupts, calls := waiting(s); {
+	switch interrupts, calls := divide(waits); {
 	case s.Waiting() && len(interrupts) > 0:
 		end.Outcome = &outcome{Type: "interrupt", Interrupts: interrupts}
 	case s.Waiting():

@@ -2,6 +2,7 @@ package agui
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -46,23 +47,68 @@ type approvalPayload struct {
 	Reason   string `json:"reason"`
 }
 
-// waiting lists the calls that wait: interrupts, and those that the client
-// carries out.
-func waiting(s session.Session) (interrupts []interrupt, calls []string) {
+// waitingCall is a call that waits.
+type waitingCall struct {
+	session.PendingCall
+	subagent string // the session that it waits in; empty: the thread's own
+}
+
+// interruptID names the call in a run of the thread.
+func (c waitingCall) interruptID() string {
+	if c.subagent != "" {
+		return c.subagent + "/" + c.ID
+	}
+	return c.ID
+}
+
+// byClient reports whether the client carries the call out.
+func (c waitingCall) byClient() bool {
+	return c.Kind == session.PendingResult && c.ChildID == "" && c.subagent == ""
+}
+
+// waiting lists the calls that wait. In the place of a subagent that waits are
+// the calls that it waits for.
+func (x *exchange) waiting(s session.Session, subagent string) ([]waitingCall, error) {
+	var all []waitingCall
 	for _, p := range s.PendingCalls() {
-		switch {
-		case !p.Waiting():
-		case p.Kind == session.PendingResult && p.ChildID == "":
-			calls = append(calls, p.CallID)
-		default:
-			interrupts = append(interrupts, interruptOf(p))
+		if !p.Waiting() {
+			continue
+		}
+		var below []waitingCall
+		if p.ChildID != "" {
+			child, err := x.Settled(x.r.Context(), p.ChildID)
+			if err == nil && child.Waiting() {
+				below, err = x.waiting(child, p.ChildID)
+			}
+			if err != nil && !errors.Is(err, session.ErrNotFound) {
+				return nil, err
+			}
+		}
+		if len(below) == 0 {
+			below = []waitingCall{{p, subagent}}
+		}
+		all = append(all, below...)
+	}
+	return all, nil
+}
+
+// divide returns the interrupts, and the calls that the client carries out.
+func divide(waits []waitingCall) (interrupts []interrupt, calls []string) {
+	for _, c := range waits {
+		if c.byClient() {
+			calls = append(calls, c.CallID)
+		} else {
+			interrupts = append(interrupts, interruptOf(c))
 		}
 	}
 	return interrupts, calls
 }
 
-func interruptOf(p session.PendingCall) interrupt {
-	i := interrupt{ID: p.ID, Message: p.Prompt, ToolCallID: p.CallID}
+func interruptOf(p waitingCall) interrupt {
+	i := interrupt{ID: p.interruptID(), Message: p.Prompt, SubagentRunID: p.subagent}
+	if p.subagent == "" { // the client does not have calls of others
+		i.ToolCallID = p.CallID
+	}
 	if p.ExpiresAt != nil {
 		i.ExpiresAt = p.ExpiresAt.UTC().Format(time.RFC3339)
 	}
@@ -75,7 +121,7 @@ func interruptOf(p session.PendingCall) interrupt {
 	}
 	switch {
 	case p.ChildID != "":
-		i.Reason, i.SubagentRunID, i.Message = "subagent", p.ChildID, "the session "+p.ChildID+" of a subagent waits for a response"
+		i.Reason, i.SubagentRunID, i.Message = "subagent", p.ChildID, "the session "+p.ChildID+" of a subagent has not come to its end"
 	case p.Kind == session.PendingApproval:
 		text := responseSchema{Type: "string"}
 		i.Reason = "tool_call"
@@ -88,26 +134,33 @@ func interruptOf(p session.PendingCall) interrupt {
 	return i
 }
 
+// response is one that a request brings.
+type response struct {
+	session.Response
+	subagent string // the session that it is for; empty: the thread's own
+}
+
 // responses returns what the request brings for the calls that wait: for all of
 // them, or for none.
-func (x *exchange) responses(s session.Session, fresh bool) ([]session.Response, error) {
-	var responses []session.Response
+func (x *exchange) responses(s session.Session, fresh bool) ([]response, error) {
+	waits, err := x.waiting(s, "")
+	if err != nil {
+		return nil, err
+	}
+	var responses []response
 	var missing []string
 	asked := false // a person must respond before anything else is said
-	for _, p := range s.PendingCalls() {
-		if !p.Waiting() {
-			continue
-		}
+	for _, p := range waits {
 		r, brought, err := x.response(p)
 		switch {
 		case err != nil:
 			return nil, err
 		case brought:
-			responses = append(responses, r)
+			responses = append(responses, response{r, p.subagent})
 		default:
-			missing = append(missing, p.ID)
+			missing = append(missing, p.interruptID())
 		}
-		asked = asked || p.Kind != session.PendingResult || p.ChildID != ""
+		asked = asked || !p.byClient()
 	}
 	switch {
 	case len(responses) > 0 && len(missing) > 0:
@@ -121,13 +174,13 @@ func (x *exchange) responses(s session.Session, fresh bool) ([]session.Response,
 }
 
 // response returns what the request brings for a call.
-func (x *exchange) response(p session.PendingCall) (r session.Response, brought bool, err error) {
+func (x *exchange) response(p waitingCall) (r session.Response, brought bool, err error) {
 	r = session.Response{PendingID: p.ID, Action: session.RespondResult}
-	at := slices.IndexFunc(x.in.Resume, func(e resumeEntry) bool { return e.InterruptID == p.ID })
+	at := slices.IndexFunc(x.in.Resume, func(e resumeEntry) bool { return e.InterruptID == p.interruptID() })
 	switch {
 	case p.ChildID != "" && at >= 0:
-		return r, false, invalid("resume", "the call "+p.ID+" waits for the session "+p.ChildID+" of a subagent: respond there")
-	case p.Kind == session.PendingResult && p.ChildID == "":
+		return r, false, invalid("resume", "the call "+p.ID+" waits for the end of the session "+p.ChildID+" of a subagent, which waits for nobody")
+	case p.byClient():
 		m := x.in.result(p.CallID)
 		if m == nil {
 			return r, false, nil
@@ -148,9 +201,11 @@ func (x *exchange) response(p session.PendingCall) (r session.Response, brought 
 	case p.Kind == session.PendingApproval:
 		err = readApproval(e.Payload, &r)
 	default:
-		r.Action = session.RespondAnswer
+		if p.Kind == session.PendingQuestion {
+			r.Action = session.RespondAnswer
+		}
 		if json.Unmarshal(e.Payload, &r.Text) != nil {
-			err = invalid("resume", "the payload for "+p.ID+" is not a text")
+			err = invalid("resume", "the payload for "+p.interruptID()+" is not a text")
 		}
 	}
 	if err == nil && p.Kind == session.PendingApproval {
