@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
@@ -58,9 +59,10 @@ func (a UpdateTask) Execute(ctx context.Context, s session.Session) (session.Ses
 // StoreVariable writes a value of the session's own memory. IfVersion, where
 // set, must be the variable's version; 0 means it must not exist.
 type StoreVariable struct {
-	Key       string `json:"key"`
-	Value     any    `json:"value"`
-	IfVersion *int64 `json:"ifVersion,omitempty"`
+	Key       string          `json:"key"`
+	Value     any             `json:"value"`
+	Labels    *session.Labels `json:"labels,omitempty"`
+	IfVersion *int64          `json:"ifVersion,omitempty"`
 }
 
 // Name is StoreVariable.
@@ -73,13 +75,14 @@ func (a StoreVariable) Execute(ctx context.Context, s session.Session) (session.
 	if err != nil {
 		return s, err
 	}
-	if err := checkVariableVersion(s, a.Key, a.IfVersion); err != nil {
+	at := actionTime(ctx)
+	if err := checkVariableVersion(s, a.Key, a.IfVersion, at); err != nil {
 		return s, err
 	}
 	if err := checkBlockValue(s.Definition().Memory, memory.ScopeSession, a.Key, raw); err != nil {
 		return s, err
 	}
-	return s.WithVariable(a.Key, raw, actionTime(ctx))
+	return s.With(at, session.VariableStored{Key: a.Key, Value: raw, Labels: a.Labels})
 }
 
 // DeleteVariable removes a value of the session's own memory; one that is not
@@ -95,16 +98,20 @@ func (DeleteVariable) statuses() []session.Status { return onlyOpen }
 
 // Execute deletes.
 func (a DeleteVariable) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	if err := checkVariableVersion(s, a.Key, a.IfVersion); err != nil {
+	at := actionTime(ctx)
+	if err := checkVariableVersion(s, a.Key, a.IfVersion, at); err != nil {
 		return s, err
 	}
-	return s.With(actionTime(ctx), session.VariableDeleted{Key: a.Key})
+	return s.With(at, session.VariableDeleted{Key: a.Key})
 }
 
 // checkVariableVersion refuses a variable that is not at the wanted version; one
-// that does not exist has version 0.
-func checkVariableVersion(s session.Session, key string, want *int64) error {
+// that does not exist, or has expired, has version 0.
+func checkVariableVersion(s session.Session, key string, want *int64, at time.Time) error {
 	have := s.Variables()[key]
+	if have.Labels.Expired(at) {
+		have = session.Variable{}
+	}
 	if want != nil && *want != have.Version {
 		return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: *want, Have: have.Version}
 	}

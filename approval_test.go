@@ -193,3 +193,13 @@ func (r fixedRules) Policy(context.Context, permission.Workspace) (*permission.P
 func (fixedRules) Add(context.Context, permission.Workspace, session.Rule) (bool, error) {
 	return false, nil
 }
+
+// Nobody is asked about a call that cannot run.
+func TestApproval_isNotAskedForArgumentsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	h := fileHouse(t, resolvedDir(t), calls("c", "file_write", map[string]any{"file": "a.txt"}), scripted.Reply{Text: "I see"})
+	got := h.do(h.create().ID(), holdfast.SendMessage{Text: "go"})
+	if got.Reply() != "I see" || got.Waiting() || !strings.Contains(got.Messages()[2].ToolResult.Content, "the arguments do not fit") {
+		t.Errorf("transcript %+v, waiting %v", got.Messages(), got.Waiting())
+	}
+}

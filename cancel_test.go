@@ -97,6 +97,28 @@ func TestCancel_breaksOffTheModel(t *testing.T) {
 	}
 }
 
+// Whoever sent the message that was cancelled learns that, also where its
+// process answers the message that waited behind it.
+func TestCancel_isToldToItsCallerThoughAMessageWaits(t *testing.T) {
+	t.Parallel()
+	reached := make(chan struct{}, 1)
+	h := open(t, func(c *holdfast.Config) { c.Models = llm.Map{"demo": hanging(reached)} })
+	s := h.create()
+	done := h.sending(s.ID(), "first")
+	<-reached
+	if _, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "second"}, holdfast.OnBusy(holdfast.Enqueue)); !errors.Is(err, session.ErrQueued) {
+		t.Fatal(err)
+	}
+	if err := h.Cancel(t.Context(), s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	wantStopped(t, soon(t, done))
+	got, err := h.Get(t.Context(), s.ID())
+	if want := []string{"first", "second", "after"}; err != nil || !slices.Equal(texts(got), want) {
+		t.Errorf("transcript %q, want %q (%v)", texts(got), want, err)
+	}
+}
+
 // apart are two runtimes that share nothing but a database, as those of two
 // processes do.
 func apart(t *testing.T, name string, m llm.Model) (near, far *house) {

@@ -10,10 +10,13 @@ import (
 
 // deliver continues the session with messages and responses that arrived after
 // the loop last read the inbox. When that fails, what was saved before stays
-// the result.
+// the result; so does an execution that was stopped, which is what its caller
+// has to learn.
 func (x *execution) deliver(ctx context.Context, s session.Session) (session.Session, error) {
-	for seen := ""; ; {
-		first, err := x.nextItem(ctx, s)
+	stopped := s.Execution() != nil && s.Execution().Status == session.ExecutionStopped
+	seen := ""
+	for last := s; ; {
+		first, err := x.nextItem(ctx, last)
 		if err != nil || first == "" || first == seen {
 			return s, nil
 		}
@@ -22,8 +25,11 @@ func (x *execution) deliver(ctx context.Context, s session.Session) (session.Ses
 		next, err := y.attempt(ctx)
 		switch {
 		case err == nil:
-			s = next
-		case errors.Is(err, session.ErrExecutionFailed), errors.Is(err, session.ErrAfterSave):
+			last = next
+			if !stopped {
+				s = next
+			}
+		case !stopped && (errors.Is(err, session.ErrExecutionFailed) || errors.Is(err, session.ErrAfterSave)):
 			return next, err
 		default: // the message stays in the inbox for whoever comes next
 			x.rt.config.Logger.Warn("follow-up not delivered", "session", x.ref.ID, "error", x.rt.redactText(err.Error()))

@@ -201,7 +201,7 @@ func (a EditBlock) Execute(ctx context.Context, s session.Session) (session.Sess
 	if a.callID != "" && s.Variables()[key].CallID == a.callID {
 		return s, nil
 	}
-	if err := checkVariableVersion(s, key, a.IfVersion); err != nil {
+	if err := checkVariableVersion(s, key, a.IfVersion, actionTime(ctx)); err != nil {
 		return s, err
 	}
 	text, err := a.Apply(b, variableBlock(s, b).Text)

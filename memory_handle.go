@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/agent"
@@ -56,21 +55,25 @@ func (rt *Runtime) memory(info session.Info) *memoryHandle {
 	}
 }
 
-// Forget removes everything that is remembered for a user or an agent of the
-// tenant, or with dry only counts it. What was said in sessions stays.
+// Forget removes everything that is remembered for a user, an agent or a space of
+// the tenant (scope "space"), or with dry only counts it. What was said in
+// sessions stays.
 func (rt *Runtime) Forget(ctx context.Context, scope memory.Scope, owner string, dry bool) (int, error) {
 	ctx, done, err := rt.beginCall(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer done()
-	if scope != memory.ScopeUser && scope != memory.ScopeAgent {
-		return 0, &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not user or agent: a session's own memory goes with it", scope)}
+	if scope == memory.ScopeSession {
+		return 0, &session.InvalidError{Field: "scope", Reason: "a session's own memory goes with the session"}
 	}
 	if rt.memories == nil {
 		return 0, rt.unsupported("memory of a user or an agent")
 	}
 	o := store.Owner{Tenant: rt.who.Tenant, Scope: store.Scope(scope), Name: owner}
+	if err := o.Check(); err != nil {
+		return 0, err
+	}
 	facts, err := rt.memories.Entries(ctx, o, memory.FactSpace, "", 1)
 	if err != nil {
 		return 0, err
@@ -112,7 +115,8 @@ func (h *memoryHandle) owner(scope memory.Scope) (store.Owner, error) {
 	if err := scope.Check(); err != nil {
 		return store.Owner{}, err
 	}
-	if !slices.Contains(h.allowed, scope) {
+	space, isSpace := session.Space(string(scope))
+	if !slices.Contains(h.allowed, scope) && (!isSpace || h.env != nil) {
 		refused := &session.ScopeError{Scope: string(scope)}
 		for _, s := range h.allowed {
 			refused.Allowed = append(refused.Allowed, string(s))
@@ -120,10 +124,12 @@ func (h *memoryHandle) owner(scope memory.Scope) (store.Owner, error) {
 		return store.Owner{}, refused
 	}
 	o := store.Owner{Tenant: h.ref.Tenant, Scope: store.ScopeAgent, Name: h.agent}
-	switch scope {
-	case memory.ScopeSession:
+	switch {
+	case isSpace:
+		o.Scope, o.Name = store.ScopeSpace, space
+	case scope == memory.ScopeSession:
 		return o, nil
-	case memory.ScopeUser:
+	case scope == memory.ScopeUser:
 		o.Scope, o.Name = store.ScopeUser, h.who.ID
 		if o.Name == "" {
 			return o, &session.InvalidError{Field: "scope", Reason: "session " + h.ref.ID + " has no user"}
@@ -133,6 +139,14 @@ func (h *memoryHandle) owner(scope memory.Scope) (store.Owner, error) {
 		return o, h.rt.unsupported("memory of a user or an agent")
 	}
 	return o, o.Check()
+}
+
+// scopeOf is the scope of an owner's entries.
+func scopeOf(o store.Owner) memory.Scope {
+	if o.Scope == store.ScopeSpace {
+		return memory.ScopeSpace(o.Name)
+	}
+	return memory.Scope(o.Scope)
 }
 
 // usableScopes are the allowed scopes that the session has an owner for.

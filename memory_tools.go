@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
@@ -57,8 +58,9 @@ func recallTool() (tool.Tool, error) {
 		Query     string   `json:"query" jsonschema:"what to look for, in plain words"`
 		Limit     int      `json:"limit,omitempty" jsonschema:"how many passages at most; 5 where it is left out"`
 		Threshold *float64 `json:"threshold,omitempty" jsonschema:"how well a passage must fit, 0 to 1; 0.55 where it is left out"`
-		Scope     string   `json:"scope,omitempty" jsonschema:"session, user, agent or all; session where it is left out"`
+		Scope     string   `json:"scope,omitempty" jsonschema:"session, user, agent, space:NAME or all; session where it is left out"`
 		Prefix    string   `json:"prefix,omitempty" jsonschema:"only stored values whose keys are below this one"`
+		Tags      []string `json:"tags,omitempty" jsonschema:"only stored values that have all of these tags"`
 	}
 	spec := tool.Spec{
 		Name: "memory_recall", Nature: tool.ReadOnly, Effects: tool.Read,
@@ -70,7 +72,7 @@ func recallTool() (tool.Tool, error) {
 		if in.Scope == "all" {
 			scopes = h.usableScopes()
 		}
-		hits, err := h.Recall(ctx, in.Query, memory.RecallOptions{Limit: in.Limit, Threshold: in.Threshold, Scopes: scopes, Prefix: in.Prefix})
+		hits, err := h.Recall(ctx, in.Query, memory.RecallOptions{Limit: in.Limit, Threshold: in.Threshold, Scopes: scopes, Prefix: in.Prefix, Filter: memory.Filter{Tags: in.Tags}})
 		if err != nil {
 			return "", err
 		}
@@ -93,15 +95,20 @@ func storeTool() (tool.Tool, error) {
 	type arguments struct {
 		Key       string          `json:"key" jsonschema:"a short name; slashes part it into segments"`
 		Value     json.RawMessage `json:"value" jsonschema:"any JSON value"`
-		Scope     string          `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
+		Scope     string          `json:"scope,omitempty" jsonschema:"session, user, agent or space:NAME; session where it is left out"`
 		IfVersion *int64          `json:"ifVersion,omitempty" jsonschema:"the version that must still be there; 0: the key must not exist"`
+		Tags      []string        `json:"tags,omitempty" jsonschema:"short words to filter by later"`
+		Hours     float64         `json:"hours,omitempty" jsonschema:"for how many hours it is kept; for ever where it is left out"`
 	}
 	spec := tool.Spec{
 		Name: "memory_store", Nature: tool.Idempotent, Effects: tool.Read,
 		Description: "Remember a value under a key. What was there before stays readable as an earlier version.",
 	}
 	return tool.Func(spec, func(ctx context.Context, in arguments) (any, error) {
-		var opts []memory.Option
+		opts := []memory.Option{memory.Tags(in.Tags...)}
+		if in.Hours != 0 {
+			opts = append(opts, memory.TTL(time.Duration(in.Hours*float64(time.Hour))))
+		}
 		if in.IfVersion != nil {
 			opts = append(opts, memory.IfVersion(*in.IfVersion))
 		}
@@ -116,7 +123,7 @@ func storeTool() (tool.Tool, error) {
 func getTool() (tool.Tool, error) {
 	type arguments struct {
 		Key   string `json:"key" jsonschema:"the name it was stored under"`
-		Scope string `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
+		Scope string `json:"scope,omitempty" jsonschema:"session, user, agent or space:NAME; session where it is left out"`
 	}
 	spec := tool.Spec{Name: "memory_get", Nature: tool.ReadOnly, Effects: tool.Read, Description: "Read what was stored under a key."}
 	return tool.Func(spec, func(ctx context.Context, in arguments) (any, error) {
@@ -138,14 +145,16 @@ func getTool() (tool.Tool, error) {
 
 func listTool() (tool.Tool, error) {
 	type arguments struct {
-		Prefix string `json:"prefix,omitempty" jsonschema:"only keys below this one; all where it is left out"`
-		After  string `json:"after,omitempty" jsonschema:"only keys after this one, to read on"`
-		Scope  string `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
+		Prefix string   `json:"prefix,omitempty" jsonschema:"only keys below this one; all where it is left out"`
+		After  string   `json:"after,omitempty" jsonschema:"only keys after this one, to read on"`
+		Scope  string   `json:"scope,omitempty" jsonschema:"session, user, agent or space:NAME; session where it is left out"`
+		Tags   []string `json:"tags,omitempty" jsonschema:"only what has all of these tags"`
 	}
 	type entry struct {
-		Key       string `json:"key"`
-		Version   int64  `json:"version"`
-		UpdatedAt string `json:"updatedAt"`
+		Key       string   `json:"key"`
+		Version   int64    `json:"version"`
+		UpdatedAt string   `json:"updatedAt"`
+		Tags      []string `json:"tags,omitempty"`
 	}
 	type answer struct {
 		Entries []entry `json:"entries"`
@@ -154,10 +163,16 @@ func listTool() (tool.Tool, error) {
 	spec := tool.Spec{Name: "memory_list", Nature: tool.ReadOnly, Effects: tool.Read, Description: "List the keys that something is stored under, at most 100."}
 	return tool.Func(spec, func(ctx context.Context, in arguments) (answer, error) {
 		const most = 100
-		found, err := Env(ctx).Memory().Keys(ctx, scopeOrSession(in.Scope), in.Prefix, memory.KeyPage{After: in.After, Limit: most + 1})
+		found, err := Env(ctx).Memory().Keys(ctx, scopeOrSession(in.Scope), in.Prefix, memory.KeyPage{
+			After: in.After, Limit: most + 1, Filter: memory.Filter{Tags: in.Tags},
+		})
 		a := answer{Entries: []entry{}, More: len(found) > most}
 		for _, e := range found[:min(most, len(found))] {
-			a.Entries = append(a.Entries, entry{e.Key, e.Version, e.UpdatedAt.Format("2006-01-02 15:04")})
+			one := entry{Key: e.Key, Version: e.Version, UpdatedAt: e.UpdatedAt.Format("2006-01-02 15:04")}
+			if e.Labels != nil {
+				one.Tags = e.Labels.Tags
+			}
+			a.Entries = append(a.Entries, one)
 		}
 		return a, err
 	})
@@ -166,7 +181,7 @@ func listTool() (tool.Tool, error) {
 func deleteTool() (tool.Tool, error) {
 	type arguments struct {
 		Key   string `json:"key" jsonschema:"the name it was stored under"`
-		Scope string `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
+		Scope string `json:"scope,omitempty" jsonschema:"session, user, agent or space:NAME; session where it is left out"`
 	}
 	type answer struct {
 		Deleted bool `json:"deleted"` // whether there was such a key

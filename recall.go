@@ -83,6 +83,8 @@ func (r *recallRun) chooseWhere() error {
 			r.search.User = owner.Name
 		case memory.ScopeAgent:
 			r.search.Agent = owner.Name
+		default:
+			r.search.Spaces = append(r.search.Spaces, owner.Name)
 		}
 	}
 	if r.rt.memories == nil {
@@ -128,7 +130,7 @@ func (r *recallRun) candidates() int {
 // is no news to it and is left out.
 func (r *recallRun) addPassages(passages []store.Passage, each func(*finding, store.Passage)) {
 	for _, p := range passages {
-		if p.SessionID == r.ref.ID && r.inSight[p.Seq] || p.Key != "" && r.showsBlock(memory.Scope(p.Owner.Scope), p.Key) {
+		if p.SessionID == r.ref.ID && r.inSight[p.Seq] || p.Key != "" && r.showsBlock(scopeOf(p.Owner), p.Key) {
 			continue
 		}
 		each(r.add(r.hit(p)), p)
@@ -227,7 +229,7 @@ func (h *memoryHandle) shownSeqs(s session.Session) map[int64]bool {
 func (h *memoryHandle) hit(p store.Passage) memory.Hit {
 	hit := memory.Hit{Text: p.Text, CreatedAt: p.At}
 	if p.Key != "" {
-		hit.Source, hit.Scope, hit.Key = memory.FromEntry, memory.Scope(p.Owner.Scope), p.Key
+		hit.Source, hit.Scope, hit.Key = memory.FromEntry, scopeOf(p.Owner), p.Key
 		hit.ID = strings.Join([]string{string(p.Owner.Scope), p.Owner.Name, p.Key}, "/")
 		return hit
 	}
@@ -242,13 +244,13 @@ func (h *memoryHandle) hit(p store.Passage) memory.Hit {
 // its summary, which the agent sees anyway.
 func (h *memoryHandle) sessionHits(s session.Session) []memory.Hit {
 	var all []memory.Hit
-	for _, e := range variables(s) {
+	for _, e := range h.variables(s) {
 		if h.showsBlock(memory.ScopeSession, e.Key) {
 			continue
 		}
 		all = append(all, memory.Hit{
 			ID: "session/" + e.Key, Source: memory.FromEntry, Scope: memory.ScopeSession, SessionID: h.ref.ID, Key: e.Key,
-			Text: store.EntryText(e.Value), CreatedAt: e.UpdatedAt,
+			Text: store.EntryText(e.Value), CreatedAt: e.UpdatedAt, Labels: e.Labels,
 		})
 	}
 	if summary := s.Window().Summary; summary != nil && h.env == nil {

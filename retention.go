@@ -88,7 +88,7 @@ func (rt *Runtime) purgeChildren(ctx context.Context, id string, seen map[string
 type Retention struct {
 	Statuses []session.Status // empty: any but deleted
 	IdleFor  time.Duration    // not updated for so long
-	Expired  bool             // only those past their expiry
+	Expired  bool             // only those past their expiry; stored values that have expired are removed with them
 	Purge    bool             // remove for good; otherwise delete, which can be undone
 	Limit    int              // 0: 1000
 	DryRun   bool             // only say which
@@ -113,6 +113,11 @@ func (rt *Runtime) Sweep(ctx context.Context, r Retention) ([]string, error) {
 	if r.IdleFor == 0 && !r.Expired {
 		return nil, &session.InvalidError{Field: "retention", Reason: "say IdleFor or Expired; without either everything would go"}
 	}
+	if r.Expired && !r.DryRun {
+		if err := rt.sweepEntries(ctx); err != nil {
+			return nil, err
+		}
+	}
 	found, err := rt.sweeps.Sweepable(ctx, rt.who.Tenant, store.Retention{
 		Statuses: r.Statuses, IdleFor: r.IdleFor, Expired: r.Expired, Limit: r.Limit,
 	}, rt.config.Now())
@@ -136,6 +141,29 @@ func (rt *Runtime) Sweep(ctx context.Context, r Retention) ([]string, error) {
 		}
 	}
 	return swept, errors.Join(refused...)
+}
+
+// sweepEntries removes what was stored for users, agents and spaces and has
+// expired.
+func (rt *Runtime) sweepEntries(ctx context.Context) error {
+	if rt.memories == nil {
+		return nil
+	}
+	const page = 1000
+	for {
+		expired, err := rt.memories.Expired(ctx, rt.who.Tenant, rt.config.Now(), page)
+		if err != nil {
+			return err
+		}
+		for _, e := range expired {
+			if err := rt.forgetExpired(ctx, e.Owner, e.Key); err != nil {
+				return err
+			}
+		}
+		if len(expired) < page {
+			return nil
+		}
+	}
 }
 
 func (rt *Runtime) sweepOne(ctx context.Context, info session.Info, r Retention) error {

@@ -276,6 +276,11 @@ func (r *run) decide(ctx, work context.Context, call Call, tools tool.Set) (deci
 			return d, err
 		}
 	}
+	if checker, ok := call.Tool.(tool.Checker); ok && d.Pending != nil { // nobody is asked about what cannot run
+		if err := checker.CheckArguments(call.Arguments); err != nil {
+			return decision{Admission: refuse("not run: the arguments do not fit: " + err.Error())}, nil
+		}
+	}
 	if d.Refusal == nil && d.Pending == nil && call.Tool.Spec().Runner != tool.ByProgram {
 		d.Admission = remoteCall(call)
 	}

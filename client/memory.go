@@ -57,21 +57,25 @@ func (m *handle) Recall(ctx context.Context, query string, o memory.RecallOption
 	setNumber(v, "neighbours", int64(o.Neighbours))
 	setText(v, "prefix", o.Prefix)
 	setText(v, "facts", string(o.Facts))
-	for name, at := range map[string]time.Time{"after": o.After, "before": o.Before} {
-		if !at.IsZero() {
-			v.Set(name, at.UTC().Format(time.RFC3339Nano))
-		}
-	}
+	setFilter(v, o.Filter, "after", "before")
 	return items[memory.Hit](ctx, m.c, call{path: m.path("/recall"), query: v})
 }
 
 // Store writes a value: any that is JSON.
 func (m *handle) Store(ctx context.Context, scope memory.Scope, key string, value any, opts ...memory.Option) (memory.Entry, error) {
-	in, err := m.change(http.MethodPut, scope, key, opts)
+	o, err := memory.Collect("Store", opts, "IfVersion", "Tags", "Metadata", "TTL")
 	if err != nil {
 		return memory.Entry{}, err
 	}
-	in.body = value
+	in, err := m.change(http.MethodPut, scope, key, o)
+	if err != nil {
+		return memory.Entry{}, err
+	}
+	in.body, in.query = value, url.Values{}
+	setFilter(in.query, memory.Filter{Tags: o.Labels.Tags, Metadata: o.Labels.Metadata}, "", "")
+	if o.TTL != nil {
+		in.query.Set("ttl", o.TTL.String())
+	}
 	e, _, err := request[memory.Entry](ctx, m.c, in)
 	return e, err
 }
@@ -98,7 +102,11 @@ func (m *handle) Get(ctx context.Context, scope memory.Scope, key string, opts .
 
 // Delete removes a value, and reports whether there was one.
 func (m *handle) Delete(ctx context.Context, scope memory.Scope, key string, opts ...memory.Option) (bool, error) {
-	in, err := m.change(http.MethodDelete, scope, key, opts)
+	o, err := memory.Collect("Delete", opts, "IfVersion")
+	if err != nil {
+		return false, err
+	}
+	in, err := m.change(http.MethodDelete, scope, key, o)
 	if err != nil {
 		return false, err
 	}
@@ -121,7 +129,8 @@ func (m *handle) Keys(ctx context.Context, scope memory.Scope, prefix string, p 
 	setText(v, "prefix", prefix)
 	setText(v, "after", p.After)
 	setNumber(v, "limit", int64(p.Limit))
-	return items[memory.Entry](ctx, m.c, call{path: m.path("/memory/" + string(scope)), query: v})
+	setFilter(v, p.Filter, "updatedAfter", "updatedBefore")
+	return items[memory.Entry](ctx, m.c, call{path: m.path("/memory/" + url.PathEscape(string(scope))), query: v})
 }
 
 // Blocks lists the session's blocks.
@@ -172,15 +181,11 @@ func (m *handle) entry(method string, scope memory.Scope, key string) (call, err
 	if key == "" { // there is no route for it
 		return call{}, &session.InvalidError{Field: "key", Reason: "is empty"}
 	}
-	return call{method: method, path: m.path("/memory/" + string(scope) + "/" + url.PathEscape(key))}, scope.Check()
+	return call{method: method, path: m.path("/memory/" + url.PathEscape(string(scope)) + "/" + url.PathEscape(key))}, scope.Check()
 }
 
 // change is a call that changes a stored value.
-func (m *handle) change(method string, scope memory.Scope, key string, opts []memory.Option) (call, error) {
-	o, err := memory.Collect(method, opts, "IfVersion")
-	if err != nil {
-		return call{}, err
-	}
+func (m *handle) change(method string, scope memory.Scope, key string, o memory.Options) (call, error) {
 	in, err := m.entry(method, scope, key)
 	if o.IfVersion != nil {
 		in.header = http.Header{"If-Match": {versionTag(*o.IfVersion)}}
@@ -191,5 +196,20 @@ func (m *handle) change(method string, scope memory.Scope, key string, opts []me
 func setFlag(v url.Values, name string, set bool) {
 	if set {
 		v.Set(name, "true")
+	}
+}
+
+// setFilter adds a filter. The names are those of its bounds in time.
+func setFilter(v url.Values, f memory.Filter, after, before string) {
+	for _, tag := range f.Tags {
+		v.Add("tag", tag)
+	}
+	for name, value := range f.Metadata {
+		v.Add("meta", name+"="+value)
+	}
+	for name, at := range map[string]time.Time{after: f.After, before: f.Before} {
+		if !at.IsZero() {
+			v.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
 	}
 }

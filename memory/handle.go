@@ -24,13 +24,15 @@ type Handle interface {
 	// an empty list. InvalidError for a blank query or options out of bounds.
 	Recall(ctx context.Context, query string, o RecallOptions) ([]Hit, error)
 
-	// Store writes a value under a key. It accepts IfVersion.
+	// Store writes a value under a key. It accepts IfVersion, Tags, Metadata and
+	// TTL; labels belong to the version that they are written with.
 	Store(ctx context.Context, scope Scope, key string, value any, opts ...Option) (Entry, error)
 	// Get reads a value; a stored null counts as found. It accepts At.
 	Get(ctx context.Context, scope Scope, key string, opts ...Option) (Entry, bool, error)
 	// Delete removes a key and reports whether it existed. It accepts IfVersion.
 	Delete(ctx context.Context, scope Scope, key string, opts ...Option) (bool, error)
-	// Keys lists the entries below a prefix of whole segments, sorted by key.
+	// Keys lists the entries below a prefix of whole segments, sorted by key. One
+	// that has expired is not there, here and for every other call.
 	Keys(ctx context.Context, scope Scope, prefix string, p KeyPage) ([]Entry, error)
 
 	// Blocks lists the blocks that the definition declares, in its order. Those
@@ -53,7 +55,8 @@ type Identity struct {
 	Role   string `json:"role"` // user from outside, agent inside an execution
 }
 
-// Scope says who shares an entry.
+// Scope says who shares an entry: one of the scopes below, or a space, as
+// "space:wiki".
 type Scope string
 
 // The scopes.
@@ -63,13 +66,17 @@ const (
 	ScopeAgent   Scope = "agent"
 )
 
-// Scopes lists all scopes.
+// ScopeSpace is the scope of a space of the tenant, which is shared by whoever
+// names it.
+func ScopeSpace(name string) Scope { return Scope("space:" + name) }
+
+// Scopes lists all scopes but those of spaces.
 func Scopes() []Scope { return []Scope{ScopeSession, ScopeUser, ScopeAgent} }
 
 // Check refuses an unknown scope.
 func (s Scope) Check() error {
-	if !slices.Contains(Scopes(), s) {
-		return &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not session, user or agent", s)}
+	if _, space := session.Space(string(s)); !space && !slices.Contains(Scopes(), s) {
+		return &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not session, user, agent or space:NAME", s)}
 	}
 	return nil
 }
@@ -79,6 +86,7 @@ type Entry struct {
 	Scope     Scope           `json:"scope"`
 	Key       string          `json:"key"`
 	Value     json.RawMessage `json:"value"`
+	Labels    *session.Labels `json:"labels,omitempty"`
 	Version   int64           `json:"version"`
 	CreatedAt time.Time       `json:"createdAt"`
 	UpdatedAt time.Time       `json:"updatedAt"`
@@ -96,6 +104,8 @@ type Options struct {
 	IfVersion *int64
 	At        int64  // 0: the newest
 	Once      string // "": every call counts
+	Labels    session.Labels
+	TTL       *time.Duration // nil: it does not expire
 }
 
 // IfVersion demands that the key has this version; 0: that it does not exist.
@@ -126,14 +136,18 @@ func Collect(call string, opts []Option, accepted ...string) (Options, error) {
 }
 
 // KeyPage asks for the keys after After, at most Limit of them (0: 100; at most
-// 1000).
+// 1000), of entries that Filter selects.
 type KeyPage struct {
-	After string
-	Limit int
+	After  string
+	Limit  int
+	Filter Filter
 }
 
 // Check fills in defaults, or returns an InvalidError.
 func (p KeyPage) Check() (KeyPage, error) {
+	if err := p.Filter.Check(); err != nil {
+		return p, err
+	}
 	var err error
 	p.Limit, err = limitOr("limit", p.Limit, 100, 1000)
 	return p, err
@@ -172,9 +186,10 @@ type RecallOptions struct {
 	IncludeTrace   bool     // also messages of intermediate steps
 	Neighbours     int      // how many messages before and after a found one come along; at most 10
 
-	Prefix        string    // only entries whose keys are below it; "": everything
-	After, Before time.Time // only what was written after and before it; zero: no bound
-	Facts         FactTime  // which facts; empty: those that are true now
+	Prefix string   // only entries whose keys are below it; "": everything
+	Facts  FactTime // which facts; empty: those that are true now
+
+	Filter // messages have no labels: with tags or metadata only entries are found
 }
 
 // FactTime says which facts Recall finds.
@@ -218,8 +233,8 @@ func (o RecallOptions) Check(query string) (RecallOptions, error) {
 	if o.Facts != FactsNow && o.Facts != FactsAll {
 		return o, &session.InvalidError{Field: "facts", Reason: fmt.Sprintf("%q is not now or all", o.Facts)}
 	}
-	if !o.After.IsZero() && !o.Before.IsZero() && !o.After.Before(o.Before) {
-		return o, &session.InvalidError{Field: "after", Reason: "is not before the field before"}
+	if err := o.Filter.Check(); err != nil {
+		return o, err
 	}
 	o.Mode = cmp.Or(o.Mode, Hybrid)
 	if !slices.Contains([]Mode{Hybrid, Keyword, Semantic}, o.Mode) {
@@ -250,6 +265,9 @@ type Hit struct {
 	Score     float64   `json:"score"`
 	Match     Match     `json:"match"`
 	CreatedAt time.Time `json:"createdAt"`
+
+	// Labels are those of an entry.
+	Labels *session.Labels `json:"labels,omitempty"`
 
 	// Fact is set for an entry that is one, with the message it was said in.
 	Fact *Fact `json:"fact,omitempty"`

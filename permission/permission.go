@@ -88,7 +88,8 @@ type Workspace struct {
 	Root string
 
 	// Capabilities are on (true) or off (false). shell and delete are off by
-	// default; read, write and network are on by default.
+	// default; read, write and network are on by default. agents_file, on by
+	// default, is whether the agent is told what AGENTS.md of the folder says.
 	Capabilities map[string]bool
 }
 

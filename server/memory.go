@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -41,7 +42,31 @@ func (s *Server) addMemory() {
 // MemoryRef is the part of a request that names a memory.
 type MemoryRef struct {
 	SessionRef
-	Scope string `path:"scope" enum:"session,user,agent"`
+	Scope string `path:"scope" doc:"session, user, agent or space:NAME"`
+}
+
+// Labelled is the part of a request that asks for labels.
+type Labelled struct {
+	Tag  []string `query:"tag,explode" doc:"Tags; all of them"`
+	Meta []string `query:"meta,explode" doc:"Pairs of metadata, as name=value; all of them"`
+}
+
+// metadata reads the pairs.
+func (in Labelled) metadata() (map[string]string, error) {
+	pairs := map[string]string{}
+	for _, text := range in.Meta {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, &session.InvalidError{Field: "meta", Reason: fmt.Sprintf("%s is not name=value", quoteShort(text))}
+		}
+		pairs[name] = value
+	}
+	return pairs, nil
+}
+
+func (in Labelled) filter(after, before time.Time) (memory.Filter, error) {
+	pairs, err := in.metadata()
+	return memory.Filter{Tags: in.Tag, Metadata: pairs, After: after, Before: before}, err
 }
 
 func (in MemoryRef) handle(ctx context.Context, c caller) (memory.Handle, memory.Scope, error) {
@@ -55,9 +80,10 @@ func (in MemoryRef) handle(ctx context.Context, c caller) (memory.Handle, memory
 
 type recallInput struct {
 	SessionRef
+	Labelled
 	Query          string    `query:"q" required:"true" minLength:"1"`
 	Mode           string    `query:"mode" enum:"hybrid,keyword,semantic" default:"hybrid"`
-	Scope          []string  `query:"scope,explode" doc:"session, user or agent; session by default"`
+	Scope          []string  `query:"scope,explode" doc:"session, user, agent or space:NAME; session by default"`
 	Limit          int       `query:"limit" minimum:"0" maximum:"100" doc:"5 by default"`
 	IncludeCleared bool      `query:"includeCleared" doc:"Also what a clear or a rewind removed"`
 	IncludeTrace   bool      `query:"includeTrace" doc:"Also messages of intermediate steps"`
@@ -84,9 +110,13 @@ func recall(ctx context.Context, c caller, in *recallInput) (*recallOutput, erro
 	if err != nil {
 		return nil, err
 	}
+	filter, err := in.filter(in.After, in.Before)
+	if err != nil {
+		return nil, err
+	}
 	o := memory.RecallOptions{
 		Mode: memory.Mode(in.Mode), Limit: in.Limit, IncludeCleared: in.IncludeCleared, IncludeTrace: in.IncludeTrace, Neighbours: in.Neighbours,
-		Prefix: in.Prefix, After: in.After, Before: in.Before, Facts: memory.FactTime(in.Facts),
+		Prefix: in.Prefix, Filter: filter, Facts: memory.FactTime(in.Facts),
 	}
 	if in.Threshold >= 0 {
 		o.Threshold = &in.Threshold
@@ -105,9 +135,12 @@ func recall(ctx context.Context, c caller, in *recallInput) (*recallOutput, erro
 
 type listMemoryInput struct {
 	MemoryRef
-	Prefix string `query:"prefix"`
-	After  string `query:"after" doc:"Only keys after this one"`
-	Limit  int    `query:"limit" minimum:"0" maximum:"1000" doc:"100 by default"`
+	Labelled
+	Prefix        string    `query:"prefix"`
+	After         string    `query:"after" doc:"Only keys after this one"`
+	Limit         int       `query:"limit" minimum:"0" maximum:"1000" doc:"100 by default"`
+	UpdatedAfter  time.Time `query:"updatedAfter" doc:"Only what was written after it"`
+	UpdatedBefore time.Time `query:"updatedBefore" doc:"Only what was written before it"`
 }
 
 type listMemoryOutput struct {
@@ -121,7 +154,11 @@ func listMemory(ctx context.Context, c caller, in *listMemoryInput) (*listMemory
 	if err != nil {
 		return nil, err
 	}
-	entries, err := m.Keys(ctx, scope, in.Prefix, memory.KeyPage{After: in.After, Limit: in.Limit})
+	filter, err := in.filter(in.UpdatedAfter, in.UpdatedBefore)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := m.Keys(ctx, scope, in.Prefix, memory.KeyPage{After: in.After, Limit: in.Limit, Filter: filter})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +217,26 @@ func getMemory(ctx context.Context, c caller, in *getMemoryInput) (*entryOutput,
 
 type putInput struct {
 	EntryRef
+	Labelled
+	TTL  string          `query:"ttl" doc:"How long it is kept, such as 720h; for ever by default"`
 	Body json.RawMessage `doc:"Any JSON value"`
+}
+
+// labels adds the labels of what is stored.
+func (in putInput) labels(opts []memory.Option) ([]memory.Option, error) {
+	pairs, err := in.metadata()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, memory.Tags(in.Tag...), memory.Metadata(pairs))
+	if in.TTL == "" {
+		return opts, nil
+	}
+	ttl, err := time.ParseDuration(in.TTL)
+	if err != nil {
+		return nil, &session.InvalidError{Field: "ttl", Reason: fmt.Sprintf("%s is not a duration such as 720h", quoteShort(in.TTL))}
+	}
+	return append(opts, memory.TTL(ttl)), nil
 }
 
 func putMemory(ctx context.Context, c caller, in *putInput) (*entryOutput, error) {
@@ -189,6 +245,9 @@ func putMemory(ctx context.Context, c caller, in *putInput) (*entryOutput, error
 		return nil, err
 	}
 	opts, err := in.options()
+	if err == nil {
+		opts, err = in.labels(opts)
+	}
 	if err != nil {
 		return nil, err
 	}

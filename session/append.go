@@ -117,6 +117,9 @@ func (w *writer) variables(name string, v map[string]Variable) {
 		w.dynamicKey(i, key)
 		w.open()
 		w.raw("value", v[key].Value)
+		if v[key].Labels != nil {
+			w.any("labels", v[key].Labels)
+		}
 		w.flagIf("deleted", v[key].Deleted)
 		w.number("version", v[key].Version)
 		w.time("createdAt", v[key].CreatedAt)

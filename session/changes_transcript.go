@@ -56,7 +56,7 @@ func (c TranscriptCleared) fold(b *body, t recordTime) error {
 
 // WindowMoved changes what the model is shown; it deletes nothing.
 type WindowMoved struct {
-	Strategy Strategy `json:"strategy"` // empty: widened by hand
+	Strategy Strategy `json:"strategy"` // empty: widened by hand, or as it was imported
 	Limit    int      `json:"limit"`
 	From     int64    `json:"from"`   // the window's start before
 	To       int64    `json:"to"`     // and after

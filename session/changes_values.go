@@ -71,10 +71,11 @@ func (c MetadataRemoved) fold(b *body, _ recordTime) error {
 }
 
 // VariableStored writes one value of the session's own memory; null is a value.
-// CallID names the tool call that wrote it, where it must not do so twice.
+// Labels, where there are any, take the place of those before. CallID names the tool call that wrote it, where it must not do so twice.
 type VariableStored struct {
 	Key    string          `json:"key"`
 	Value  json.RawMessage `json:"value"`
+	Labels *Labels         `json:"labels,omitempty"`
 	CallID string          `json:"callId,omitempty"`
 }
 
@@ -86,15 +87,19 @@ func (c VariableStored) normal() (Change, error) {
 		return nil, err
 	}
 	cleanAll(&c.CallID)
+	labels, err := c.Labels.Normal()
+	if err != nil {
+		return nil, err
+	}
 	value, err := sized("value", c.Value, maxVariable)
-	c.Value = value
+	c.Value, c.Labels = value, labels
 	return c, err
 }
 
 func (c VariableStored) fold(b *body, t recordTime) error {
 	old := b.st.Variables[c.Key]
-	v := Variable{Value: c.Value, Version: old.Version + 1, CreatedAt: t.at, UpdatedAt: t.at, CallID: c.CallID}
-	if old.Version > 0 && !old.Deleted {
+	v := Variable{Value: c.Value, Labels: c.Labels, Version: old.Version + 1, CreatedAt: t.at, UpdatedAt: t.at, CallID: c.CallID}
+	if old.Version > 0 && !old.Deleted && !old.Labels.Expired(t.at) {
 		v.CreatedAt = old.CreatedAt
 	}
 	b.setVariable(c.Key, v)

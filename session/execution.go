@@ -323,6 +323,7 @@ func normalFailures(failures []Failure) []Failure {
 // the writes of its key, deletions included.
 type Variable struct {
 	Value     json.RawMessage `json:"value"`
+	Labels    *Labels         `json:"labels,omitempty"`
 	Deleted   bool            `json:"deleted,omitempty"` // the key is gone; its version goes on
 	Version   int64           `json:"version"`
 	CreatedAt time.Time       `json:"createdAt"`

@@ -271,8 +271,8 @@ func (c *problems) memory(m *MemoryPolicy) {
 
 func (c *problems) scopes(field string, scopes []string) {
 	for _, s := range scopes {
-		if s != "session" && s != "user" && s != "agent" {
-			c.add(field, "%s is not session, user or agent", quoted(s))
+		if _, space := Space(s); !space && s != "session" && s != "user" && s != "agent" {
+			c.add(field, "%s is not session, user, agent or space:NAME", quoted(s))
 		}
 	}
 }

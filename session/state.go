@@ -95,7 +95,7 @@ func (s State) clone() State {
 func cloneVariables(vars map[string]Variable) map[string]Variable {
 	c := make(map[string]Variable, len(vars))
 	for k, v := range vars {
-		v.Value = bytes.Clone(v.Value)
+		v.Value, v.Labels = bytes.Clone(v.Value), v.Labels.Clone()
 		c[k] = v
 	}
 	return c
@@ -185,6 +185,9 @@ func (v Variable) normal(key string) (Variable, error) {
 	}
 	v.CreatedAt, v.UpdatedAt = Instant(v.CreatedAt), Instant(v.UpdatedAt)
 	var err error
+	if v.Labels, err = v.Labels.Normal(); err != nil {
+		return v, err
+	}
 	v.Value, err = sized("variables."+key, v.Value, maxVariable)
 	return v, err
 }

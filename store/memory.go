@@ -49,6 +49,11 @@ type Memories interface {
 	// Afterwards versions begin at 1 again, and no tool call is known.
 	ForgetAll(ctx context.Context, o Owner, dry bool) (int, error)
 
+	// Expired lists the newest entries of a tenant that have expired at an
+	// instant, the earliest first, at most limit (see PageLimit). They stay
+	// readable until they are forgotten.
+	Expired(ctx context.Context, tenant string, at time.Time, limit int) ([]OwnedEntry, error)
+
 	// Search finds the passages that hold the words, in the order of
 	// Passage.Compare. A message is found as soon as it is durable, until it is
 	// discarded or its session is deleted or purged; a clear or a rewind takes
@@ -66,13 +71,14 @@ type Scope string
 const (
 	ScopeUser  Scope = "user"
 	ScopeAgent Scope = "agent"
+	ScopeSpace Scope = "space"
 )
 
-// Owner is a user or an agent of one tenant.
+// Owner is a user, an agent or a space of one tenant.
 type Owner struct {
 	Tenant string
 	Scope  Scope
-	Name   string // the user's id or the agent's name
+	Name   string // the user's id, the agent's or the space's name
 }
 
 // maxOwner bounds an owner's name, in bytes. Every valid user id and agent name
@@ -84,8 +90,8 @@ func (o Owner) Check() error {
 	if err := session.CheckTenant(o.Tenant); err != nil {
 		return err
 	}
-	if o.Scope != ScopeUser && o.Scope != ScopeAgent {
-		return &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not user or agent", o.Scope)}
+	if o.Scope != ScopeUser && o.Scope != ScopeAgent && o.Scope != ScopeSpace {
+		return &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not user, agent or space", o.Scope)}
 	}
 	if o.Name == "" || len(o.Name) > maxOwner || !plain(o.Name) {
 		return &session.InvalidError{Field: string(o.Scope), Reason: fmt.Sprintf("%q is not 1 to %d bytes of UTF-8 without control characters", o.Name, maxOwner)}
@@ -100,16 +106,24 @@ func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(
 type Entry struct {
 	Key       string
 	Value     json.RawMessage // any JSON value, null too
+	Labels    *session.Labels // of this version, nil for none
 	Version   int64           // counts from 1
 	CreatedAt time.Time       // of the key's first version since it was last forgotten
 	UpdatedAt time.Time       // of this version
 	SessionID string          // that wrote it, "" for none
 }
 
+// OwnedEntry is an entry and whose it is.
+type OwnedEntry struct {
+	Owner Owner
+	Entry
+}
+
 // Memo is an entry to be written.
 type Memo struct {
 	Key       string
 	Value     json.RawMessage
+	Labels    *session.Labels
 	IfVersion *int64 // nil: whatever is there; 0: there must be nothing
 	SessionID string
 	CallID    string // of the session's tool call that writes it, "" for none
@@ -138,6 +152,10 @@ func (m Memo) Check() (Memo, error) {
 	if len(m.CallID) > maxCallID || !plain(m.CallID) {
 		return m, &session.InvalidError{Field: "callId", Reason: fmt.Sprintf("%.80q is not at most %d bytes of UTF-8 without control characters", m.CallID, maxCallID)}
 	}
+	labels, err := m.Labels.Normal()
+	if err != nil {
+		return m, err
+	}
 	if m.Value == nil {
 		m.Value = json.RawMessage("null")
 	}
@@ -148,7 +166,7 @@ func (m Memo) Check() (Memo, error) {
 	case len(value) > maxEntryValue:
 		return m, &session.InvalidError{Field: "value", Reason: fmt.Sprintf("of %q has %d bytes, at most %d are kept", m.Key, len(value), maxEntryValue)}
 	}
-	m.Value, m.At = value, session.Instant(m.At)
+	m.Value, m.Labels, m.At = value, labels, session.Instant(m.At)
 	return m, nil
 }
 
@@ -187,9 +205,10 @@ type Search struct {
 	Least int      // how many of them a passage must hold; 0: one
 	Limit int      // 0: 50; at most 1000
 
-	Session string // the transcript of this session
-	User    string // this user's entries, and the transcripts of their sessions
-	Agent   string // this agent's entries
+	Session string   // the transcript of this session
+	User    string   // this user's entries, and the transcripts of their sessions
+	Agent   string   // this agent's entries
+	Spaces  []string // the entries of these spaces
 
 	Everywhere bool // the transcripts of all sessions; only by words
 
@@ -203,8 +222,8 @@ func (q Search) Check() (Search, error) {
 	if len(q.Words) == 0 || q.Words[0] == "" {
 		return q, &session.InvalidError{Field: "words", Reason: "there is nothing to search for: give at least one word"}
 	}
-	if q.Session == "" && q.User == "" && q.Agent == "" && !q.Everywhere {
-		return q, &session.InvalidError{Field: "search", Reason: "there is nowhere to search: give a session, a user or an agent, or search everywhere"}
+	if q.Session == "" && q.User == "" && q.Agent == "" && len(q.Spaces) == 0 && !q.Everywhere {
+		return q, &session.InvalidError{Field: "search", Reason: "there is nowhere to search: give a session, a user, an agent or a space, or search everywhere"}
 	}
 	if q.Session != "" {
 		if err := session.CheckID(q.Session); err != nil {
@@ -243,6 +262,9 @@ func (q Search) Owners(tenant string) []Owner {
 	}
 	if q.Agent != "" {
 		owners = append(owners, Owner{Tenant: tenant, Scope: ScopeAgent, Name: q.Agent})
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(q.Spaces))) {
+		owners = append(owners, Owner{Tenant: tenant, Scope: ScopeSpace, Name: name})
 	}
 	return owners
 }

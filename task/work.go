@@ -250,7 +250,7 @@ func (w *work) configure(c *agent.Config) {
 		}
 		return inner.Model(s)
 	}
-	about := DescribeWorkspace(workspaceOf(r.session()).Root)
+	about := DescribeWorkspace(workspaceOf(r.session()))
 	c.System = func(ctx context.Context, s session.Session) (string, error) {
 		system := overriding(s).SystemPrompt
 		if system == "" {

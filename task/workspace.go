@@ -61,6 +61,10 @@ func (r *Run) ApplyWorkspace(ctx context.Context, w Workspace, from Registry) er
 	return nil
 }
 
+// CapabilityAgentsFile is the capability of a workspace whose AGENTS.md is part
+// of the prompt.
+const CapabilityAgentsFile = "agents_file"
+
 // agentsFile is where a workspace tells agents how to work in it.
 const (
 	agentsFile    = "AGENTS.md"
@@ -68,14 +72,18 @@ const (
 )
 
 // DescribeWorkspace tells an agent where it works, and what the AGENTS.md of
-// that folder asks of agents. A file that is none, or leads out of the folder,
-// is not read. Without a folder it is empty.
-func DescribeWorkspace(dir string) string {
-	if dir == "" {
+// that folder asks of agents, unless the capability agents_file is off. A file
+// that is none, or leads out of the folder, is not read. Without a folder it is
+// empty.
+func DescribeWorkspace(w Workspace) string {
+	if w.Root == "" {
 		return ""
 	}
-	about := fmt.Sprintf(workspaceText, dir, runtime.GOOS)
-	if text := AgentsFile(dir); text != "" {
+	about := fmt.Sprintf(workspaceText, w.Root, runtime.GOOS)
+	if on, set := w.Capabilities[CapabilityAgentsFile]; set && !on {
+		return about
+	}
+	if text := AgentsFile(w.Root); text != "" {
 		about += " " + text
 	}
 	return about

@@ -47,17 +47,8 @@ type funcTool[In, Out any] struct {
 func (t funcTool[In, Out]) Spec() Spec { return t.spec }
 
 func (t funcTool[In, Out]) Call(ctx context.Context, c Call) (Result, error) {
-	var loose map[string]any
-	if err := json.Unmarshal(c.Arguments, &loose); err != nil {
-		return Result{}, &session.InvalidError{Field: "arguments", Reason: err.Error()}
-	}
-	if err := t.schema.Validate(loose); err != nil {
-		return Result{}, &session.InvalidError{Field: "arguments", Reason: err.Error()}
-	}
-	var in In
-	dec := json.NewDecoder(bytes.NewReader(c.Arguments))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
+	in, err := t.decode(c.Arguments)
+	if err != nil {
 		return Result{}, &session.InvalidError{Field: "arguments", Reason: err.Error()}
 	}
 	out, err := t.fn(ctx, in)
@@ -75,6 +66,25 @@ func (t funcTool[In, Out]) Call(ctx context.Context, c Call) (Result, error) {
 		return Result{}, fmt.Errorf("encode result of tool %q: %w", t.spec.Name, err)
 	}
 	return Result{Content: string(raw)}, nil
+}
+
+func (t funcTool[In, Out]) CheckArguments(arguments json.RawMessage) error {
+	_, err := t.decode(arguments)
+	return err
+}
+
+func (t funcTool[In, Out]) decode(arguments json.RawMessage) (in In, err error) {
+	var loose map[string]any
+	if err := json.Unmarshal(arguments, &loose); err != nil {
+		return in, err
+	}
+	if err := t.schema.Validate(loose); err != nil {
+		return in, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(arguments))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(&in)
+	return in, err
 }
 
 // Fake makes a tool that always answers the same. It takes any arguments and is

@@ -94,6 +94,12 @@ type Tool interface {
 	Call(ctx context.Context, c Call) (Result, error)
 }
 
+// Checker is a Tool that can say beforehand that it does not take arguments, so
+// that nobody is asked to approve a call that cannot run.
+type Checker interface {
+	CheckArguments(arguments json.RawMessage) error
+}
+
 // Set is an immutable list of tools with distinct names.
 type Set struct{ tools []Tool }
 

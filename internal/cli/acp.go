@@ -56,6 +56,7 @@ With --server the agents run on the server, in its folder and with its tools.`,
 	cmd.Flags().StringVar(&agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
 	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a built-in one)")
 	cmd.Flags().StringVar(&p.User, "user", "", "`NAME` of the user that new sessions belong to (default $HOLDFAST_USER, else no user)")
+	p.addAgentsFileFlag(cmd)
 	p.AddPermissionFlags(cmd)
 	if err := cmd.Flags().MarkHidden("workspace"); err != nil { // the editor says it
 		panic(err)
@@ -110,7 +111,7 @@ func (p *program) openFolder(ctx context.Context, e *setup.Env, f acp.Folder, de
 		return acp.Workspace{}, err
 	}
 	w := acp.Workspace{Sessions: rt, Definition: def, Modes: true, Close: func() error { return errors.Join(rt.Close(), given.Close()) }}
-	w.Definition.SystemPrompt += task.DescribeWorkspace(f.Dir)
+	w.Definition.SystemPrompt += task.DescribeWorkspace(task.Workspace{Root: f.Dir, Capabilities: map[string]bool{task.CapabilityAgentsFile: p.readsAgentsFile()}})
 	if begin != "" {
 		if err := session.CheckPermissionMode(begin); err != nil {
 			return acp.Workspace{}, errors.Join(err, rt.Close())

@@ -52,11 +52,12 @@ func (p *program) converse(ctx context.Context, e *setup.Env, id string, a holdf
 		if !answered {
 			return s, err
 		}
+		asked := s.Seq()
 		if s, err = e.Get(ctx, id, holdfast.WithTail()); err != nil {
 			return s, err
 		}
 		if !s.Running() { // the end of a subagent continued it
-			return s, p.printReply(s)
+			return s, p.printReplies(s, asked)
 		}
 		s, err = p.turn(ctx, e, id, holdfast.ContinueExecution{}, stream)
 	}

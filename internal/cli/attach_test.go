@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,11 +97,36 @@ func TestChat_agentsFileIsPartOfThePrompt(t *testing.T) {
 	d.tells("AGENTS.md of the workspace is part of the prompt")
 	d.must("", "ask", "--name", "asked", "--workspace", dir, "hello")
 	d.must("", "chat", "--name", "without", "--workspace", dir, "--no-agents-file")
+	start := []string{"task", "start", "x", "--detach", "--model", "offline/echo", "--workspace", dir, "--title"}
+	d.must("", append(start, "task-with")...)
+	d.must("", append(start, "task-without", "--no-agents-file")...)
 	d.env["HOLDFAST_NO_AGENTS_FILE"] = "1"
 	d.must("", "chat", "--name", "never", "--workspace", dir)
+	d.must("", append(start, "task-never")...)
+	for _, name := range []string{"task-with", "task-without", "task-never"} {
+		if shown := d.must("", "task", "show", taskNamed(t, d, name), "--json", "--state"); strings.Contains(shown, `"agents_file":false`) != (name != "task-with") {
+			t.Errorf("%s is %s", name, shown)
+		}
+	}
 	for name, want := range map[string]int{"with": 1, "asked": 1, "without": 0, "never": 0} {
 		if exported := d.must("", "sessions", "export", name); strings.Contains(exported, "Answer in verse.") != (want == 1) {
 			t.Errorf("the prompt of %s:\n%s", name, exported)
 		}
 	}
+}
+
+// taskNamed returns the id of the task with a title.
+func taskNamed(t *testing.T, d *desk, title string) string {
+	t.Helper()
+	var rows []struct{ ID, Title string }
+	if err := json.Unmarshal([]byte(d.must("", "task", "list", "--json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.Title == title {
+			return row.ID
+		}
+	}
+	t.Fatalf("no task %s in %+v", title, rows)
+	return ""
 }

@@ -96,7 +96,7 @@ func (p *program) rewindCommand() *cobra.Command {
 func parseVersion(arg string) (int64, error) {
 	v, err := strconv.ParseInt(arg, 10, 64)
 	if err != nil {
-		return 0, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%q is not a number of a version", arg)}
+		return 0, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%q is not the number of a version", arg)}
 	}
 	return v, nil
 }

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
+	_ "modernc.org/sqlite" // for databases of other programs
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
@@ -131,6 +133,7 @@ func storyParams(store string, env map[string]string) testscript.Params {
 			"comes":     comes,
 			"remember":  remember,
 			"unchanged": unchanged,
+			"database":  makeDatabase,
 			"setid": func(ts *testscript.TestScript, _ bool, args []string) {
 				setFromOutput(ts, args[0], `"sessionId":"([^"]+)"`)
 			},
@@ -193,6 +196,15 @@ func comes(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("%s never comes", args[0])
+}
+
+// makeDatabase FILE SQL makes a SQLite file, as another program would, by the
+// statements in a file.
+func makeDatabase(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", "file:"+ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.ExecContext(context.Background(), ts.ReadFile(args[1]))
+	ts.Check(errors.Join(err, db.Close()))
 }
 
 // remember STORE keeps a fingerprint of a store for unchanged STORE: of its

@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/task"
-	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 // addCompletions lets a shell complete what commands take: sessions, tasks, models,
@@ -107,15 +106,7 @@ func (p *program) flagCompletion(cmd *cobra.Command, name string) cobra.Completi
 		if strings.HasPrefix(cmd.CommandPath(), "holdfast task ") {
 			return words(task.Statuses()...)
 		}
-		var all []string
-		for _, s := range session.Statuses() {
-			all = append(all, string(s))
-		}
-		for _, s := range workflow.Statuses() {
-			all = append(all, string(s))
-		}
-		slices.Sort(all)
-		return words(slices.Compact(all)...)
+		return words(listedStatuses()...)
 	case "store":
 		return words("sqlite:", "file:", "postgres://", "strands:", "inmem:")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
@@ -101,6 +102,10 @@ func exitCodeOf(err error) (code int, kind string) {
 	var differs *differsError
 	if errors.As(err, &differs) {
 		return exitDiffers, "DiffersError"
+	}
+	var definition *session.DefinitionError
+	if errors.As(err, &definition) && len(definition.Problems) > 0 && !slices.ContainsFunc(definition.Problems, func(p session.Problem) bool { return !p.Unconfigured }) {
+		return exitUnsupported, "DefinitionError"
 	}
 	if refusedByServer(err) {
 		return exitUnsupported, "ServerError"

@@ -58,7 +58,7 @@ func TestGuide_firstRequests(t *testing.T) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-	for _, want := range []string{`"name":"trip"`, "You said: hello", "event: record", "inference_answered"} {
+	for _, want := range []string{`"name":"demo"`, "You said: hello", "event: record", "inference_answered"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the requests do not show %s:\n%s", want, out.String())
 		}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 
 	"github.com/google/uuid"
@@ -48,7 +50,12 @@ listed on standard error. With --json: the header of each session.`,
 			if err != nil {
 				return err
 			}
-			if s, err = e.Import(ctx, s); err != nil {
+			s, err = e.Import(ctx, s)
+			var taken *session.ConflictError
+			if errors.As(err, &taken) && taken.Reason == session.ReasonExists {
+				return fmt.Errorf("%w; --new-id stores it under a new id", err)
+			}
+			if err != nil {
 				return err
 			}
 			p.printImportReport(report)

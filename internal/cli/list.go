@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
@@ -78,6 +79,29 @@ func parsePairs(args []string) (map[string]string, error) {
 	return m, nil
 }
 
+// listedStatuses are the statuses of sessions, runs and tasks.
+func listedStatuses() []string {
+	all := task.Statuses()
+	for _, s := range session.Statuses() {
+		all = append(all, string(s))
+	}
+	for _, s := range workflow.Statuses() {
+		all = append(all, string(s))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func unknownStatus(given string) error {
+	reason := fmt.Sprintf("%q is not a status of a session, a task or a workflow run", given)
+	if near := document.Nearest(given, listedStatuses()); near != "" {
+		reason += fmt.Sprintf("; did you mean %s?", near)
+	} else {
+		reason += "; those are " + strings.Join(listedStatuses(), ", ")
+	}
+	return &session.InvalidError{Field: "status", Reason: reason}
+}
+
 // queryByStatus puts the statuses that were asked for into a query. Runs and tasks
 // have a status of their own, so what a query cannot say keep does; nil keeps all.
 func queryByStatus(q *store.Query, statuses []string, interrupted func(session.Info) bool) (keep func(session.Info) bool, err error) {
@@ -90,7 +114,7 @@ func queryByStatus(q *store.Query, statuses []string, interrupted func(session.I
 		ofTask := slices.Contains(task.Statuses(), s)
 		switch {
 		case !run && !own && !ofTask:
-			return nil, &session.InvalidError{Field: "status", Reason: fmt.Sprintf("%q is not a status of a session, a task or a workflow run", s)}
+			return nil, unknownStatus(s)
 		case run && !own && !ofTask:
 			runs++
 		case s == string(session.Suspended) || s == string(session.Deleted):

@@ -24,7 +24,36 @@ func (p *program) memoryCommand() *cobra.Command {
 
 // addScopeFlag adds the flag that chooses whose memory a command is about.
 func addScopeFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("scope", string(memory.ScopeSession), "`SCOPE` of the memory: session, user or agent")
+	return cmd.Flags().String("scope", string(memory.ScopeSession), "`SCOPE` of the memory: session, user, agent or space:NAME")
+}
+
+// labelFlags are the labels that a command stores or asks for.
+type labelFlags struct {
+	tags          []string
+	metadata      map[string]string
+	after, before string
+}
+
+// addTo adds the flags; what says what they are for.
+func (l *labelFlags) addTo(cmd *cobra.Command, what string) {
+	cmd.Flags().StringSliceVar(&l.tags, "tag", nil, what+" `TAG`; may be repeated")
+	cmd.Flags().StringToStringVar(&l.metadata, "meta", nil, what+" metadata `NAME=VALUE`; may be repeated")
+}
+
+// addTimesTo adds the flags of the time something was written in.
+func (l *labelFlags) addTimesTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&l.after, "after", "", "only what was written after `TIME`, as 2026-01-31 or 2026-01-31T12:00:00Z")
+	cmd.Flags().StringVar(&l.before, "before", "", "only what was written before `TIME`")
+}
+
+// filter is what the flags ask for.
+func (l *labelFlags) filter() (memory.Filter, error) {
+	after, err := momentFlag("after", l.after)
+	if err != nil {
+		return memory.Filter{}, err
+	}
+	before, err := momentFlag("before", l.before)
+	return memory.Filter{Tags: l.tags, Metadata: l.metadata, After: after, Before: before}, err
 }
 
 // onMemory runs a command on the memory of the session it names.
@@ -50,14 +79,21 @@ func checkUserScope(scope memory.Scope, i session.Info) error {
 }
 
 func (p *program) memoryListCommand() *cobra.Command {
+	var labels labelFlags
 	cmd := &cobra.Command{
 		Use: "list REF [PREFIX]", Short: "list what is stored", Args: cobra.RangeArgs(1, 2),
-		Long: `List what is stored for a session, its user or its agent: all keys, or those under a PREFIX
-of whole segments, as trip is of trip/city. With --json: an array of entries.`,
+		Long: `List what is stored for a session, its user, its agent or in a space: all keys, or those
+under a PREFIX of whole segments, as trip is of trip/city. With --json: an array of entries.`,
 	}
 	cmd.RunE = p.onMemory(addScopeFlag(cmd), func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error {
-		return p.printEntries(ctx, m, scope, strings.Join(args, ""))
+		filter, err := labels.filter()
+		if err != nil {
+			return err
+		}
+		return p.printEntries(ctx, m, scope, strings.Join(args, ""), filter)
 	})
+	labels.addTo(cmd, "only what has")
+	labels.addTimesTo(cmd)
 	return cmd
 }
 
@@ -78,15 +114,28 @@ func (p *program) memorySetCommand() *cobra.Command {
 	var (
 		raw       bool
 		ifVersion int64
+		labels    labelFlags
+		ttl       string
 	)
 	cmd := &cobra.Command{
 		Use: "set REF KEY VALUE", Short: "store a value", Args: cobra.ExactArgs(3),
 		Long: `Store a value under a key: a text, or with --raw JSON. What was there before stays readable
-as an earlier version. With --json: the entry.`,
+as an earlier version. Tags and metadata are what it can be filtered by. With --ttl it is
+gone after a while. With --json: the entry.`,
 	}
 	cmd.RunE = p.onMemory(addScopeFlag(cmd), func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error {
-		return p.storeMemory(ctx, m, scope, args[0], args[1], raw, ifVersionOption(cmd, ifVersion)...)
+		opts := append(ifVersionOption(cmd, ifVersion), memory.Tags(labels.tags...), memory.Metadata(labels.metadata))
+		if ttl != "" {
+			d, err := parseDays("ttl", ttl)
+			if err != nil {
+				return err
+			}
+			opts = append(opts, memory.TTL(d))
+		}
+		return p.storeMemory(ctx, m, scope, args[0], args[1], raw, opts...)
 	})
+	labels.addTo(cmd, "label it with")
+	cmd.Flags().StringVar(&ttl, "ttl", "", "keep it for `TIME`, such as 30d or 12h (default for ever)")
 	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
 	addIfVersionFlag(cmd, &ifVersion)
 	return cmd
@@ -122,8 +171,9 @@ func (p *program) searchCommand(name string) *cobra.Command {
 		o         memory.RecallOptions
 		scopes    []string
 		threshold float64
+		labels    labelFlags
 
-		mode, facts, after, before string
+		mode, facts string
 	)
 	cmd := &cobra.Command{
 		Use: name + " REF QUERY", Short: "search a session and its memory", Args: cobra.ExactArgs(2),
@@ -141,10 +191,7 @@ It needs a store that can be searched.`,
 		}
 		o.Mode, o.Facts = memory.Mode(mode), memory.FactTime(facts)
 		var err error
-		if o.After, err = momentFlag("after", after); err != nil {
-			return err
-		}
-		if o.Before, err = momentFlag("before", before); err != nil {
+		if o.Filter, err = labels.filter(); err != nil {
 			return err
 		}
 		if o.Mode != memory.Keyword {
@@ -159,7 +206,7 @@ It needs a store that can be searched.`,
 			return err
 		}
 		if len(hits) == 0 && !p.JSON {
-			p.Err.Status("nothing matches by %.2f or more; try a lower --threshold", threshold)
+			p.Err.Status("nothing has a score of %.2f or more; try a lower --threshold", threshold)
 			return nil
 		}
 		return p.printHits(hits)
@@ -168,11 +215,11 @@ It needs a store that can be searched.`,
 	f.IntVar(&o.Limit, "limit", 0, "at most `N` (default 5)")
 	f.StringVar(&mode, "mode", string(memory.Hybrid), "compare by `MODE`: hybrid, keyword (words alone) or semantic (meaning alone)")
 	f.Float64Var(&threshold, "threshold", memory.DefaultThreshold, "how well a passage must match, from `0` to 1: the share of the query's words it contains, or how close its meaning is")
-	f.StringSliceVar(&scopes, "scope", nil, "where to look, as `SCOPE`[,…]: session, user, agent (default session)")
+	f.StringSliceVar(&scopes, "scope", nil, "where to look, as `SCOPE`[,…]: session, user, agent, space:NAME (default session)")
 	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
 	f.StringVar(&o.Prefix, "prefix", "", "only stored values whose keys are below `KEY`")
-	f.StringVar(&after, "after", "", "only what was written after `TIME`, as 2026-01-31 or 2026-01-31T12:00:00Z")
-	f.StringVar(&before, "before", "", "only what was written before `TIME`")
+	labels.addTo(cmd, "only stored values with")
+	labels.addTimesTo(cmd)
 	f.StringVar(&facts, "facts", string(memory.FactsNow), "`WHICH` facts: now (those that are true now) or all")
 	return cmd
 }
@@ -235,7 +282,7 @@ trip is of trip/city. With --json: an array of entries.`,
 			case err != nil:
 				return err
 			case list:
-				return p.printEntries(ctx, m, scope, strings.Join(args, ""))
+				return p.printEntries(ctx, m, scope, strings.Join(args, ""), memory.Filter{})
 			case remove:
 				return p.forgetMemory(ctx, m, scope, args[0])
 			case len(args) == 1:
@@ -244,7 +291,7 @@ trip is of trip/city. With --json: an array of entries.`,
 			return p.storeMemory(ctx, m, scope, args[0], args[1], raw)
 		}),
 	}
-	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "`SCOPE` of the key: session, user or agent")
+	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "`SCOPE` of the key: session, user, agent or space:NAME")
 	cmd.Flags().BoolVar(&list, "list", false, "list all keys, or all under a prefix")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the key")
 	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
@@ -263,11 +310,11 @@ func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory
 	return p.PrintResult(e, "remembered %s · version %d", terminal.OneLine(key), e.Version)
 }
 
-// allEntries reads everything under a prefix.
-func allEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix string) ([]memory.Entry, error) {
+// allEntries reads everything under a prefix that a filter selects.
+func allEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix string, filter memory.Filter) ([]memory.Entry, error) {
 	all := []memory.Entry{}
 	for after := ""; ; {
-		page, err := m.Keys(ctx, scope, prefix, memory.KeyPage{After: after})
+		page, err := m.Keys(ctx, scope, prefix, memory.KeyPage{After: after, Filter: filter})
 		if err != nil || len(page) == 0 {
 			return all, err
 		}
@@ -277,8 +324,8 @@ func allEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix
 }
 
 // printEntries prints everything under a prefix, a line each.
-func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix string) error {
-	all, err := allEntries(ctx, m, scope, prefix)
+func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix string, filter memory.Filter) error {
+	all, err := allEntries(ctx, m, scope, prefix, filter)
 	switch {
 	case err != nil:
 		return err

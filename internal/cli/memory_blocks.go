@@ -128,7 +128,7 @@ session's definition must ask for facts. With --json: an array of facts.`,
 		if err != nil {
 			return err
 		}
-		entries, err := allEntries(ctx, m, memory.Scope(*scope), memory.FactSpace)
+		entries, err := allEntries(ctx, m, memory.Scope(*scope), memory.FactSpace, memory.Filter{})
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,15 +124,18 @@ func (p *program) newChat(ctx context.Context, e *setup.Env, agent, name, model 
 	}
 	s, err := e.CreateFor(ctx, p.Setup, def, name)
 	if err != nil {
-		err = e.Explain(err, def, def.Model)
+		return s, e.Explain(err, def, def.Model)
 	}
-	return s, err
+	if _, err := e.Resolve(ctx, name); name != "" && errors.Is(err, session.ErrAmbiguous) {
+		p.Err.Status("another session is called %s too; --session continues one, by its id", name)
+	}
+	return s, nil
 }
 
 // addAgentsFile makes what the AGENTS.md of the workspace says part of the prompt.
 // The agents of a server work elsewhere.
 func (p *program) addAgentsFile(e *setup.Env, def *session.Definition) {
-	if e.Server != nil || p.noAgentsFile || p.IsOn("HOLDFAST_NO_AGENTS_FILE") {
+	if e.Server != nil || !p.readsAgentsFile() {
 		return
 	}
 	if text := task.AgentsFile(p.Permissions.Dir()); text != "" {
@@ -140,11 +144,20 @@ func (p *program) addAgentsFile(e *setup.Env, def *session.Definition) {
 	}
 }
 
+// readsAgentsFile reports that agents are told what AGENTS.md says.
+func (p *program) readsAgentsFile() bool {
+	return !p.noAgentsFile && !p.IsOn("HOLDFAST_NO_AGENTS_FILE")
+}
+
+func (p *program) addAgentsFileFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&p.noAgentsFile, "no-agents-file", false, "leave AGENTS.md of the workspace out of the prompt, like $HOLDFAST_NO_AGENTS_FILE")
+}
+
 // addNewChatFlags gives a command the flags of a new conversation.
 func (p *program) addNewChatFlags(cmd *cobra.Command, agent, name, model *string) {
 	f := cmd.Flags()
 	f.StringVar(agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
-	f.BoolVar(&p.noAgentsFile, "no-agents-file", false, "leave AGENTS.md of the workspace out of the prompt, like $HOLDFAST_NO_AGENTS_FILE")
+	p.addAgentsFileFlag(cmd)
 	f.StringVar(name, "name", "", "`NAME` of the new session")
 	f.StringVar(&p.User, "user", "", "`NAME` of the user that the new session belongs to, whose memory the agent shares (default $HOLDFAST_USER, else no user)")
 	f.StringVar(model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a model of the provider whose key is set)")

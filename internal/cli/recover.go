@@ -64,7 +64,7 @@ func (p *program) recoverAll(ctx context.Context, d *taskEnv) (found []recovered
 	}
 	note := func(r recovered, err error) {
 		if err != nil {
-			r.Error = messageOf(err)
+			r.Error = p.messageOf(err)
 			if failed == nil {
 				failed = fmt.Errorf("%s %s: %w", r.Kind, display.ShortID(r.ID), err)
 			}

@@ -32,11 +32,15 @@ func (p *program) report(err error) int {
 				Hint    string `json:"hint,omitempty"`
 			} `json:"error"`
 		}
-		problem.Error.Type, problem.Error.Message, problem.Error.Hint = kind, messageOf(err), p.hint(err)
+		problem.Error.Type, problem.Error.Message, problem.Error.Hint = kind, p.messageOf(err), p.hint(err)
 		p.ErrJSON(problem)
 		return code
 	}
-	fmt.Fprintf(p.Err, "%s %s\n", p.Err.Paint(terminal.Red, "holdfast:"), terminal.Printable(messageOf(err)))
+	if errors.Is(err, session.ErrQueued) { // that is what was asked for
+		p.Err.Status("%s", p.messageOf(err))
+		return code
+	}
+	fmt.Fprintf(p.Err, "%s %s\n", p.Err.Paint(terminal.Red, "holdfast:"), terminal.Printable(p.messageOf(err)))
 	if hint := p.hint(err); hint != "" {
 		fmt.Fprintf(p.Err, "%s\n", p.Err.Paint(terminal.Dim, "  "+hint))
 	}
@@ -44,13 +48,34 @@ func (p *program) report(err error) int {
 }
 
 // messageOf returns the text of an error. That a context was cancelled is what an
-// interruption is, and goes without saying.
-func messageOf(err error) string {
-	var interrupted *session.InterruptedError
+// interruption is, and goes without saying; who holds a session the hint says.
+func (p *program) messageOf(err error) string {
+	var (
+		interrupted *session.InterruptedError
+		several     *setup.SeveralError
+		busy        *session.BusyError
+		live        *liveRunError
+	)
 	if errors.As(err, &interrupted) && errors.Is(interrupted.Err, context.Canceled) {
 		return (&session.InterruptedError{ID: display.ShortID(interrupted.ID)}).Error()
 	}
-	return err.Error()
+	text := err.Error()
+	switch {
+	case errors.As(err, &several):
+		text = strings.Replace(text, several.Error(), p.severalText(several), 1)
+	case errors.As(err, &busy) && !errors.As(err, &live):
+		text = strings.Replace(text, busy.Error(), (&session.BusyError{ID: display.ShortID(busy.ID)}).Error(), 1)
+	}
+	return text
+}
+
+// severalText tells sessions apart that one reference fits.
+func (p *program) severalText(e *setup.SeveralError) string {
+	var each []string
+	for _, i := range e.Among {
+		each = append(each, fmt.Sprintf("%s (%s, %s)", display.ShortID(i.ID), i.AgentName, terminal.Ago(i.UpdatedAt, p.Now())))
+	}
+	return fmt.Sprintf("%q fits several sessions: %s", e.Ref, strings.Join(each, ", "))
 }
 
 // hint returns what to do about an error, or "".
@@ -102,7 +127,7 @@ func (p *program) hint(err error) string {
 	case errors.As(err, &status) && status.Status != session.Active:
 		return "reopen it with: holdfast sessions resume " + display.ShortID(status.ID)
 	case errors.As(err, &ambiguous):
-		return "give more characters of the id; see: holdfast sessions list"
+		return "use the id; see: holdfast sessions list --all"
 	case errors.As(err, &corrupt):
 		return "the file was not changed; see: holdfast doctor"
 	case errors.As(err, &nearly):

@@ -98,7 +98,7 @@ func (o *runOptions) askToStop(p *program) func() {
 	return func() {
 		close(stop)
 		if url, _, _ := p.FindServer(); url == "" && !p.JSON {
-			p.Err.Status("waiting for calls in flight; Ctrl-C again breaks them off")
+			p.Err.Notice("waiting for calls in flight; Ctrl-C again breaks them off")
 		}
 	}
 }

@@ -77,7 +77,11 @@ func (j *runPass) begin(ctx context.Context, h *setup.Env, id string) (string, e
 		if err != nil {
 			return "", &specFileError{path: j.spec.Path(), err: err}
 		}
+		var wrong *session.SpecError
 		r, err := h.Server.StartRun(ctx, client.NewRun{Spec: string(text), Variables: asMap(j.vars), Name: j.options.name})
+		if errors.As(err, &wrong) {
+			wrong.File = j.spec.Path() // the server knows no file
+		}
 		return r.Session.ID, err
 	case j.options.redo != "":
 		_, err := h.Server.RedoRun(ctx, id, j.options.redo)

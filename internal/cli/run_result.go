@@ -195,6 +195,8 @@ func (e *passError) hint() string {
 		return "go on with the spec as it was: " + e.next + ", or take the changes over with --accept-changes"
 	case errors.As(e.err, &failed) && failed.Kind == workflow.KindBudget:
 		return "raise the budget in the spec, then: " + e.next + " --accept-changes"
+	case errors.As(e.err, &failed) && failed.Kind == workflow.KindTemplate:
+		return "what was answered is kept; correct the spec, then: " + e.next + " --accept-changes"
 	case errors.As(e.err, &failed) && failed.Kind == workflow.KindArtifact:
 		return "nothing is asked again; go on with: " + e.next
 	case errors.Is(e.err, session.ErrInterrupted):

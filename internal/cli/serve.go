@@ -64,7 +64,11 @@ interrupts them: nothing is lost, any process can continue them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", s.listen)
 			if err != nil {
-				return fmt.Errorf("listen on %s: %w", s.listen, err)
+				var failed *net.OpError
+				if errors.As(err, &failed) { // it names the address again
+					err = failed.Err
+				}
+				return fmt.Errorf("listen on %s: %w; --listen names another address", s.listen, err)
 			}
 			defer func() { _ = listener.Close() }() // the server has closed it
 			s.listener, p.Address = listener, s.address(listener.Addr())
@@ -97,6 +101,7 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f.BoolVar(&p.Demo, "demo", false, "begin with sample sessions, in memory unless --store is given, on a model that needs no key")
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
+	p.addAgentsFileFlag(cmd)
 	return p.AddSettings(p.AddPermissionFlags(cmd))
 }
 
@@ -239,12 +244,13 @@ func (p *program) endServer(ctx context.Context, listening *http.Server, drain t
 	return listening.Close()
 }
 
-// firstKey makes an administrator's key in a store that has no key yet.
+// firstKey makes an administrator's key in a store that has no key yet. Of nodes
+// that start together one gets its secret.
 func (p *program) firstKey(ctx context.Context, keys *apikey.Keys) (string, error) {
 	list, err := keys.List(ctx, "")
 	if err != nil || len(list) > 0 {
 		return "", err
 	}
-	_, secret, err := keys.Create(ctx, apikey.Key{Label: "first key", Scopes: []apikey.Scope{apikey.Admin}}, "cli")
+	_, secret, err := keys.CreateOnce(ctx, apikey.Key{Label: "first key", Scopes: []apikey.Scope{apikey.Admin}}, "cli", "first key")
 	return secret, err
 }

@@ -57,7 +57,7 @@ func (p *program) servedTasks(registry *taskkit.Registry) (*server.Tasks, error)
 		if t.Workspace, err = setup.WorkspaceAt(a.Dir()); err != nil {
 			return nil, err
 		}
-		t.Workspace.Capabilities = map[string]bool{"shell": a.Shell, "delete": a.Write, "network": a.Network && !p.NoWeb}
+		t.Workspace.Capabilities = map[string]bool{"shell": a.Shell, "delete": a.Write, "network": a.Network && !p.NoWeb, task.CapabilityAgentsFile: p.readsAgentsFile()}
 	}
 	return t, nil
 }

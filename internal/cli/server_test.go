@@ -69,7 +69,7 @@ func TestServer_refusalsSayWhatToDo(t *testing.T) {
 		"serve":            {url, key, []string{"serve"}, exitUnsupported, []string{"does not work against the server"}},
 		"copy":             {url, key, []string{"sessions", "copy", "--server", url, "--from", "sqlite:a", "--to", "sqlite:b"}, exitUnsupported, []string{"between stores"}},
 		"tools":            {url, key, []string{"chat", "--allow-write"}, exitUsage, []string{"the server decides it"}},
-		"tenant":           {url, key, []string{"sessions", "list", "--tenant", "x"}, exitUsage, []string{"its key says the tenant"}},
+		"tenant":           {url, key, []string{"sessions", "list", "--tenant", "x"}, exitUsage, []string{"the key says the tenant"}},
 		"store and server": {url, key, []string{"sessions", "list", "--server", url, "--store", "inmem:"}, exitUsage, []string{"either --server or --store"}},
 		"store counts":     {closed.URL, key, []string{"sessions", "list", "--store", "inmem:"}, exitOK, nil},
 	} {

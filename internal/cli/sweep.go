@@ -35,7 +35,7 @@ interrupted or have an unread inbox stay. With --json: the ids.
 		if idle == "" && !r.Expired {
 			return &session.InvalidError{Field: "sweep", Reason: "give --idle or --expired; without them every session would be deleted"}
 		}
-		if r.IdleFor, err = parseIdle(idle); err != nil {
+		if r.IdleFor, err = parseDays("idle", idle); err != nil {
 			return err
 		}
 		for _, status := range statuses {
@@ -52,7 +52,7 @@ interrupted or have an unread inbox stay. With --json: the ids.
 	})
 	f := cmd.Flags()
 	f.StringVar(&idle, "idle", "", "not updated for `TIME`, such as 30d or 12h")
-	f.BoolVar(&r.Expired, "expired", false, "only sessions whose expiry date is over")
+	f.BoolVar(&r.Expired, "expired", false, "only sessions whose expiry date is over; also removes stored values that have expired")
 	f.StringSliceVar(&statuses, "status", nil, "only in `STATUS`; may be repeated (default any but deleted)")
 	f.IntVar(&r.Limit, "limit", 0, "at most `N` sessions (default 1000)")
 	f.BoolVar(&r.Purge, "purge", false, "remove them for good")
@@ -101,12 +101,12 @@ func (p *program) printSwept(swept []string, r holdfast.Retention) error {
 	return p.Out.Print(b.String())
 }
 
-// parseIdle reads a duration that may be in days.
-func parseIdle(text string) (time.Duration, error) {
+// parseDays reads a duration that may be in days; "" is none.
+func parseDays(field, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	bad := &session.InvalidError{Field: "idle", Reason: fmt.Sprintf("%q is not a time such as 30d or 12h", text)}
+	bad := &session.InvalidError{Field: field, Reason: fmt.Sprintf("%q is not a time such as 30d or 12h", text)}
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
 		if err != nil || n < 1 || n > 36500 {

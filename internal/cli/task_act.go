@@ -227,6 +227,7 @@ func (p *program) taskWorkspaceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p.limitWorkspace(&w)
 			if err := d.x.SetWorkspace(ctx, row.ID, w); err != nil {
 				return p.lateOr(err)
 			}

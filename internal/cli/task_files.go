@@ -105,6 +105,7 @@ func (p *program) taskImportCommand() *cobra.Command {
 				if o.Workspace, err = setup.WorkspaceAt(workspace); err != nil {
 					return err
 				}
+				p.limitWorkspace(&o.Workspace)
 			}
 			in, err := d.importTask(ctx, data, o)
 			if err != nil {

@@ -53,6 +53,7 @@ PROMPT - reads the job from standard input.`,
 	f.StringVar(&o.check, "check", "", "the task is done only when this `CMD` succeeds in the workspace")
 	f.StringVar(&o.model, "model", "", "the `MODEL` that works on it (default $HOLDFAST_MODEL)")
 	f.BoolVar(&o.detach, "detach", false, "make the task and leave it to \"task resume\" or \"holdfast recover\"")
+	p.addAgentsFileFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return p.WithEnv(cmd.Context(), func(h *setup.Env) error { return p.startTask(cmd, h, o, args[0]) })
 	}
@@ -76,12 +77,7 @@ func (p *program) startTask(cmd *cobra.Command, h *setup.Env, o *jobOrder, arg s
 	if err != nil {
 		return err
 	}
-	if p.NoWeb { // also for whoever resumes the task
-		if spec.Workspace.Capabilities == nil {
-			spec.Workspace.Capabilities = map[string]bool{}
-		}
-		spec.Workspace.Capabilities["network"] = false
-	}
+	p.limitWorkspace(&spec.Workspace)
 	row, err := d.Create(cmd.Context(), spec)
 	if err != nil {
 		return err
@@ -92,6 +88,20 @@ func (p *program) startTask(cmd *cobra.Command, h *setup.Env, o *jobOrder, arg s
 	return p.work(cmd.Context(), d, row.ID, func(ctx context.Context) (task.Row, error) {
 		return d.work(ctx, row.ID)
 	})
+}
+
+// limitWorkspace switches off what the command line does, also for whoever
+// resumes the task.
+func (p *program) limitWorkspace(w *task.Workspace) {
+	for capability, off := range map[string]bool{"network": p.NoWeb, task.CapabilityAgentsFile: !p.readsAgentsFile()} {
+		if !off {
+			continue
+		}
+		if w.Capabilities == nil {
+			w.Capabilities = map[string]bool{}
+		}
+		w.Capabilities[capability] = false
+	}
 }
 
 // checkTaskModel refuses a task that no model could do. The built-in model only

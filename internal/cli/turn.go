@@ -26,13 +26,14 @@ func checkCanSend(i session.Info, text string) error {
 // turn executes one turn of a conversation and shows the answer: word by word
 // and with what tools do where that is asked for, else whole.
 func (p *program) turn(ctx context.Context, e *setup.Env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
+	before, err := e.Get(ctx, id, holdfast.WithTail())
+	if err != nil {
+		return before, err
+	}
+	var s session.Session
 	spoke := false
-	var (
-		s   session.Session
-		err error
-	)
 	if stream {
-		s, spoke, err = p.executeShown(ctx, e, id, a, opts)
+		s, spoke, err = p.executeShown(ctx, e, before, a, opts)
 	} else {
 		s, err = e.Execute(ctx, id, a, opts...)
 	}
@@ -51,14 +52,19 @@ func (p *program) turn(ctx context.Context, e *setup.Env, id string, a holdfast.
 	if spoke {
 		return s, checkStopped(s)
 	}
-	return s, p.printReply(s)
+	return s, p.printReplies(s, before.Seq())
 }
 
-// printReply prints the answer of a turn as a whole. The error of a turn that
-// was stopped follows it.
-func (p *program) printReply(s session.Session) error {
-	if reply := s.Reply(); !p.JSON && reply != "" {
-		if err := p.Out.Print(p.ForOutput(reply) + "\n"); err != nil {
+// printReplies prints the answers that a turn gave after a change: one, and one
+// for each message that arrived meanwhile. The error of a turn that was stopped
+// follows them.
+func (p *program) printReplies(s session.Session, after int64) error {
+	for _, m := range s.MessagesFrom(after + 1) {
+		text := m.Content.Text()
+		if p.JSON || m.Role != session.RoleAssistant || len(m.ToolCalls) > 0 || strings.TrimSpace(text) == "" {
+			continue
+		}
+		if err := p.Out.Print(p.ForOutput(text) + "\n"); err != nil {
 			return err
 		}
 	}
@@ -67,16 +73,12 @@ func (p *program) printReply(s session.Session) error {
 
 // executeShown executes a turn and shows it while it runs. Printed says that
 // an answer was shown.
-func (p *program) executeShown(ctx context.Context, e *setup.Env, id string, a holdfast.Action, opts []holdfast.Option) (s session.Session, printed bool, err error) {
-	before, err := e.Get(ctx, id, holdfast.WithTail())
-	if err != nil {
-		return before, false, err
-	}
+func (p *program) executeShown(ctx context.Context, e *setup.Env, before session.Session, a holdfast.Action, opts []holdfast.Option) (s session.Session, printed bool, err error) {
 	n := display.NewTurnView(p.Console, before)
 	defer n.End()
 	follow, cancel := context.WithCancel(ctx)
 	heard, over := make(chan struct{}, 1), make(chan struct{})
-	updates := e.Follow(follow, id, before.Seq())
+	updates := e.Follow(follow, before.ID(), before.Seq())
 	go func() {
 		defer close(over)
 		for u, err := range updates {
@@ -90,7 +92,7 @@ func (p *program) executeShown(ctx context.Context, e *setup.Env, id string, a h
 			}
 		}
 	}()
-	s, err = e.Execute(ctx, id, a, opts...)
+	s, err = e.Execute(ctx, before.ID(), a, opts...)
 	late := time.NewTimer(display.Hearing)
 	defer late.Stop()
 	for waits := true; waits && n.IsBehind(s); {

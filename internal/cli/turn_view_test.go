@@ -51,9 +51,9 @@ func TestChat_hostileAnswersCannotDriveTheTerminal(t *testing.T) {
 
 func TestChat_markdownIsSetOffAndKept(t *testing.T) {
 	t.Parallel()
-	pieces := []string{"# He", "ad\nplain *", "*bo", "ld** and `co", "de **x**` 2*3\n``", "`go\nx := **p\n``", "`\nend *"}
+	pieces := []string{"# He", "ad\nplain *", "*bo", "ld** and `co", "de **x**` 2*3\n``", "`go\nreturn **p\n``", "`\nend *"}
 	const want = "\x1b[1m# Head\x1b[0m\nplain \x1b[1m**bold**\x1b[0m and \x1b[2m`code **x**`\x1b[0m 2*3\n" +
-		"\x1b[2m```go\x1b[0m\n\x1b[2mx := **p\x1b[0m\n\x1b[2m```\x1b[0m\nend *\n"
+		"\x1b[2m```go\x1b[0m\n\x1b[36mreturn\x1b[0m **p\n\x1b[2m```\x1b[0m\nend *\n"
 	seams := strings.NewReplacer("\x1b[0m\x1b[1m", "", "\x1b[0m\x1b[2m", "") // between pieces of one colour
 	for _, colours := range []bool{true, false} {
 		d := newDesk(t)
@@ -116,7 +116,7 @@ func TestTurnView_wordsAreShownOnce(t *testing.T) {
 		m := session.Message{ID: "m", StepID: "s", Role: session.RoleAssistant, Content: session.Text(text)}
 		return holdfast.Update{Record: &session.LogEntry{Record: session.Record{Seq: 5, Change: session.MessageAdded{Message: m}}}}
 	}
-	const void = "(the answer was interrupted, asking again)\n"
+	const void = "(this answer was interrupted and does not count)\n"
 	for name, c := range map[string]struct {
 		updates []holdfast.Update
 		want    string
@@ -173,7 +173,7 @@ func TestSend_answerThatBreaksOffIsShownAnew(t *testing.T) {
 		silent := 1
 		if n := len(lines); n == 2 { // the words were void before they could be shown
 			silent = 2
-		} else if n != 4 || !strings.HasPrefix(said, lines[0]) || lines[0] == "" || lines[1] != "(the answer was interrupted, asking again)" {
+		} else if n != 4 || !strings.HasPrefix(said, lines[0]) || lines[0] == "" || lines[1] != "(this answer was interrupted and does not count)" {
 			t.Errorf("on a screen %t: shown is %q", screen, lines)
 		}
 		if last := lines[len(lines)-2:]; last[0] != "It is 42." || last[1] != "" {

@@ -48,7 +48,7 @@ func newUsageError(cmd *cobra.Command, err error) *usageError {
 		}
 	case errors.As(err, &invalid):
 		u.err = checkFlag(invalid)
-	case strings.HasPrefix(err.Error(), "accepts "): // the wrong number of arguments
+	case strings.HasPrefix(err.Error(), "accepts "), strings.HasPrefix(err.Error(), "requires at least "): // the wrong number of arguments
 		u.err = fmt.Errorf("%s takes %s; this has %s", u.command, takes, countArguments(given))
 		u.surplus = given > len(strings.Fields(takes))
 	case !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command "): // cobra's word for any argument where none is taken

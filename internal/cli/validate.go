@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,29 +29,47 @@ type validity struct {
 func (p *program) validateCommand() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
-		Use: "validate SPEC", Short: "check that a workflow spec is well formed", Args: cobra.ExactArgs(1),
-		Long: `Check that a workflow spec is well formed: nothing is run and nobody is asked. Templates
-and conditions that do not compile are warnings here, with --strict errors, as they are
-when the spec is run. Whether it can be run on this machine "holdfast plan" says.`,
+		Use: "validate SPEC…", Short: "check that workflow specs are well formed", Args: cobra.MinimumNArgs(1),
+		Long: `Check that workflow specs are well formed: nothing is run and nobody is asked. Templates
+and conditions that do not compile, and names of agents, tasks and nodes that are not there,
+are warnings here, with --strict errors, as they are when the spec is run. Whether it can be
+run on this machine "holdfast plan" says.`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := p.readSpec(args[0], !strict)
-			if err != nil {
-				return err
+			var errs []error
+			for _, path := range args {
+				errs = append(errs, p.validate(path, strict))
 			}
-			v := validity{Name: s.Name, Version: s.Version, Agents: s.Agents.Names(), Pattern: s.Pattern.Type, Warnings: append([]spec.Warning{}, s.Warnings...)}
-			if p.JSON {
-				return p.PrintJSON(v)
-			}
-			for _, w := range v.Warnings {
-				p.Err.Warn("%s: %s", w.Pointer, w.Reason)
-			}
-			return p.Out.Print(p.facts([][2]string{
-				{"name", s.Name}, {"version", fmt.Sprint(s.Version)}, {"agents", strings.Join(v.Agents, ", ")}, {"pattern", string(v.Pattern)},
-			}))
+			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().BoolVar(&strict, "strict", false, "refuse templates and conditions that do not compile")
+	cmd.Flags().BoolVar(&strict, "strict", false, "refuse what only warns otherwise")
 	return cmd
+}
+
+// validate prints what a spec is.
+func (p *program) validate(path string, strict bool) error {
+	s, err := p.readSpec(path, !strict)
+	if err != nil {
+		return err
+	}
+	missing := spec.CheckNames(s)
+	if strict && len(missing) > 0 {
+		return &workflow.UnsupportedError{File: path, Issues: missing}
+	}
+	v := validity{Name: s.Name, Version: s.Version, Agents: s.Agents.Names(), Pattern: s.Pattern.Type, Warnings: append([]spec.Warning{}, s.Warnings...)}
+	for _, m := range missing {
+		v.Warnings = append(v.Warnings, spec.Warning{Pointer: m.Pointer, Reason: m.Reason + "; " + m.Remediation})
+	}
+	if p.JSON {
+		return p.PrintJSON(v)
+	}
+	for _, w := range v.Warnings {
+		p.Err.Warn("%s: %s", w.Pointer, w.Reason)
+	}
+	p.Err.Status("%s is well formed", path)
+	return p.Out.Print(p.facts([][2]string{
+		{"name", s.Name}, {"version", fmt.Sprint(s.Version)}, {"agents", strings.Join(v.Agents, ", ")}, {"pattern", string(v.Pattern)},
+	}))
 }
 
 // readSpec reads a spec that is looked at and not run.

@@ -168,7 +168,7 @@ func (n *TurnView) settle(answer string) {
 // among the words of the answers, so that a reader of those alone knows too.
 func (n *TurnView) voidShown() {
 	n.endLine()
-	fmt.Fprintln(n.Out, n.Out.Paint(terminal.Dim, "(the answer was interrupted, asking again)"))
+	fmt.Fprintln(n.Out, n.Out.Paint(terminal.Dim, "(this answer was interrupted and does not count)"))
 	n.shown, n.Printed = n.shown[:0], false
 }
 

@@ -93,9 +93,9 @@ func CheckSetting(field, name string) error {
 	case strings.HasSuffix(name, "key"):
 		return &session.InvalidError{Field: field, Reason: "keys are not kept in this file; set a variable such as ANTHROPIC_API_KEY or HOLDFAST_KEY, or key-file"}
 	case near != "":
-		return &session.InvalidError{Field: field, Reason: fmt.Sprintf("is no setting; did you mean %s?", near)}
+		return &session.InvalidError{Field: field, Reason: fmt.Sprintf("there is no such setting; did you mean %s?", near)}
 	}
-	return &session.InvalidError{Field: field, Reason: "is no setting; there are " + strings.Join(UserSettings, ", ")}
+	return &session.InvalidError{Field: field, Reason: "there is no such setting; there are " + strings.Join(UserSettings, ", ")}
 }
 
 // SettingInForce returns the value of a setting and where it comes from.

@@ -104,7 +104,11 @@ func (p *Setup) CheckAgainstServer(url string) error {
 	var refused error
 	p.Command.Flags().Visit(func(f *pflag.Flag) {
 		if refused == nil && slices.Contains(HereFlags, f.Name) {
-			refused = &session.InvalidError{Field: f.Name, Reason: "the server decides it: its key says the tenant, and \"holdfast serve\" what its agents may do and where"}
+			why := "the flags of \"holdfast serve\" say what its agents may do and where"
+			if f.Name == "tenant" {
+				why = "the key says the tenant"
+			}
+			refused = &session.InvalidError{Field: "--" + f.Name, Reason: "the server decides it: " + why}
 		}
 	})
 	return refused

@@ -15,9 +15,13 @@ import (
 const MaxNames = 200
 
 // Resolve finds a session. Where there is none, the error knows a name that was
-// likely meant.
+// likely meant; where there are several, it knows them.
 func (e *Env) Resolve(ctx context.Context, ref string) (session.Info, error) {
 	info, err := e.sessions.Resolve(ctx, ref)
+	var several *session.AmbiguousError
+	if errors.As(err, &several) {
+		return info, e.severalError(ctx, several)
+	}
 	if !errors.Is(err, session.ErrNotFound) {
 		return info, err
 	}
@@ -36,6 +40,27 @@ func (e *Env) Resolve(ctx context.Context, ref string) (session.Info, error) {
 	}
 	return info, err
 }
+
+// severalError reads what a reference fits.
+func (e *Env) severalError(ctx context.Context, err *session.AmbiguousError) error {
+	known := &SeveralError{AmbiguousError: err}
+	for _, id := range err.Candidates {
+		info, failed := e.sessions.Resolve(ctx, id)
+		if failed != nil {
+			return err // the ids say more
+		}
+		known.Among = append(known.Among, info)
+	}
+	return known
+}
+
+// SeveralError is a reference that fits several sessions, and which they are.
+type SeveralError struct {
+	*session.AmbiguousError
+	Among []session.Info
+}
+
+func (e *SeveralError) Unwrap() error { return e.AmbiguousError }
 
 // NearlyError is a session that is not there, and one whose name is nearly that.
 type NearlyError struct {

@@ -67,7 +67,7 @@ func (p *Setup) fillFlags(flags *pflag.FlagSet, path string) error {
 		}
 	})
 	for name := range inFile {
-		reason := "is no setting of this command"
+		reason := "this command has no such setting"
 		if near := document.Nearest(name, flagNames(flags)); near != "" {
 			reason += fmt.Sprintf("; did you mean %s?", near)
 		}

@@ -53,7 +53,11 @@ func (p *Setup) ParseStoreURL(text string) (StoreURL, error) {
 	}
 	scheme, rest, found := strings.Cut(text, ":")
 	if !found {
-		return refuse("%q has no scheme; a directory is written file:%s", text, text)
+		scheme = "file"
+		if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
+			scheme = "sqlite"
+		}
+		return refuse("%q has no scheme; write %s:%s", text, scheme, text)
 	}
 	switch scheme {
 	case "inmem":

@@ -31,6 +31,8 @@ func (c *Canvas) Animate(stop <-chan struct{}, before func()) {
 	if !c.Live {
 		return
 	}
+	c.to.canvas.Store(c)
+	defer c.to.canvas.Store(nil)
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
 	for {

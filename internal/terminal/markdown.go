@@ -5,13 +5,15 @@ import (
 )
 
 // Markdown sets off the bold text, code and headings of Markdown that arrives
-// in pieces. It adds colours and takes nothing away: without them the text is
+// in pieces; a line of code is kept back until it is whole. It adds colours and takes nothing away: without them the text is
 // what the model wrote. A zero value on a screen without colours does nothing.
 type Markdown struct {
 	Screen *Screen
 	held   string // may be the beginning of a mark
 	middle bool   // of a line
 	fence  bool   // inside a block of code
+	begins bool   // the line begins that block, and may name its language
+	block  codeColours
 	strong bool
 	code   bool
 	head   bool
@@ -58,6 +60,9 @@ func (m *Markdown) End() string {
 // next returns the length of the next piece that is all text or all mark, 0 where
 // only what follows can tell.
 func (m *Markdown) next(text string) int {
+	if m.fence && text[0] != '\n' {
+		return max(0, strings.IndexByte(text, '\n'))
+	}
 	if i := strings.IndexAny(text, "*`#\n"); i != 0 {
 		if i < 0 {
 			return len(text)
@@ -90,13 +95,19 @@ func (m *Markdown) mark(text, mark string) int {
 func (m *Markdown) put(b *strings.Builder, piece string) {
 	switch {
 	case piece == "\n":
-		m.middle, m.strong, m.code, m.head = false, false, false, false
+		m.middle, m.strong, m.code, m.head, m.begins = false, false, false, false, false
 		b.WriteString(piece)
 		return
-	case piece == fenceMark && !m.middle:
-		m.fence = !m.fence
+	case m.begins:
+		m.block = colourCode(piece)
+		b.WriteString(m.Screen.Paint(Dim, piece))
+	case m.fence && strings.HasPrefix(piece, fenceMark):
+		m.fence = false
 		b.WriteString(m.Screen.Paint(Dim, piece))
 	case m.fence:
+		b.WriteString(m.block.paint(m.Screen, piece))
+	case piece == fenceMark && !m.middle:
+		m.fence, m.begins, m.block = true, true, codeColours{}
 		b.WriteString(m.Screen.Paint(Dim, piece))
 	case piece == codeMark:
 		m.code = !m.code

@@ -27,6 +27,7 @@ type Screen struct {
 	Failed   error // the first that was met when writing
 
 	composer atomic.Pointer[Composer] // draws below what is written; nil: nobody does
+	canvas   atomic.Pointer[Canvas]   // is drawn again and again; nil: none
 }
 
 // NewScreen writes to a stream.
@@ -105,6 +106,16 @@ func (s *Screen) Print(text string) error {
 // Status writes a line about what is going on, for people only.
 func (s *Screen) Status(format string, args ...any) {
 	fmt.Fprintf(s, "%s\n", s.Paint(Dim, Printable(fmt.Sprintf(format, args...))))
+}
+
+// Notice is Status for who knows nothing of a drawing that may be on the screen:
+// it is written above that.
+func (s *Screen) Notice(format string, args ...any) {
+	if c := s.canvas.Load(); c != nil {
+		c.Aside(func() { s.Status(format, args...) })
+		return
+	}
+	s.Status(format, args...)
 }
 
 // Warn writes a line that people should see and that stops nothing.

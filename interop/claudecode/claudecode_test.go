@@ -82,6 +82,25 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A compaction begins a new line of messages, whose first names the one before it.
+func TestRead_whatWasCompactedIsThereToo(t *testing.T) {
+	t.Parallel()
+	c, err := claudecode.Read([]byte(`{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s","timestamp":"2026-01-02T10:00:00.000Z","message":{"role":"user","content":"before"}}
+{"type":"system","subtype":"compact_boundary","uuid":"b1","parentUuid":null,"logicalParentUuid":"u1","sessionId":"s","timestamp":"2026-01-02T10:00:01.000Z"}
+{"type":"user","uuid":"u2","parentUuid":"b1","sessionId":"s","timestamp":"2026-01-02T10:00:02.000Z","message":{"role":"user","content":"after"}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, m := range c.Messages {
+		said = append(said, m.Content.Text())
+	}
+	if !slices.Equal(said, []string{"before", "after"}) {
+		t.Errorf("said %q", said)
+	}
+}
+
 func TestRead_refuses(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

@@ -51,6 +51,7 @@ type Conversation struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Messages     []session.Message
+	From         int                        // index of the first message that a model is shown; those before are history
 	Variables    map[string]json.RawMessage // of the session's memory
 	Report       Report
 }
@@ -63,7 +64,7 @@ func (c Conversation) Session(o Options) (session.Session, Report, error) {
 		return session.Session{}, Report{}, err
 	}
 	now := cmp.Or(o.Now, time.Now())
-	messages := c.arrange()
+	messages, from := c.arrange()
 	if len(messages) == 0 {
 		return session.Session{}, Report{}, &session.CorruptError{ID: c.ID, Path: "messages", Reason: "there is no message of a user"}
 	}
@@ -88,7 +89,11 @@ func (c Conversation) Session(o Options) (session.Session, Report, error) {
 	def := session.Definition{Name: agentName(c.Agent), Model: c.Model, SystemPrompt: c.SystemPrompt}
 	s, err := session.New(identity, def, session.Seed{Messages: messages, Variables: c.Variables}, now)
 	if err == nil {
-		s, err = s.With(now, session.SessionImported{Format: c.Format, UpdatedAt: cmp.Or(c.UpdatedAt, messages[len(messages)-1].CreatedAt), Dropped: report.Dropped})
+		changes := []session.Change{session.SessionImported{Format: c.Format, UpdatedAt: cmp.Or(c.UpdatedAt, messages[len(messages)-1].CreatedAt), Dropped: report.Dropped}}
+		if from > 0 {
+			changes = append(changes, session.WindowMoved{To: s.Message(from).Seq, Keep: []int64{}, Groups: len(session.Groups(messages[:from]))})
+		}
+		s, err = s.With(now, changes...)
 	}
 	if err != nil {
 		return session.Session{}, Report{}, corrupt(c.ID, err)
@@ -107,10 +112,9 @@ func corrupt(id string, err error) error {
 
 // arrange returns the messages as a session keeps them: it begins with a user,
 // results stand behind their calls, in the order of the calls, and every message
-// has an id of its own.
-func (c *Conversation) arrange() []session.Message {
-	var arranged []session.Message
-	early, orphans := 0, 0
+// has an id of its own. From is the index of the first that a model is shown.
+func (c *Conversation) arrange() (arranged []session.Message, from int) {
+	early, orphans, shown := 0, 0, false
 	results := map[int]bool{} // that have their place
 	last := c.CreatedAt
 	for i, m := range c.Messages {
@@ -126,6 +130,9 @@ func (c *Conversation) arrange() []session.Message {
 			continue
 		case len(m.ToolCalls) == 0 && m.Content.Blank():
 			continue
+		}
+		if !shown && i >= c.From {
+			shown, from = true, len(arranged)
 		}
 		arranged = append(arranged, m)
 		for _, call := range m.ToolCalls {
@@ -151,7 +158,7 @@ func (c *Conversation) arrange() []session.Message {
 		}
 		used[m.ID] = true
 	}
-	return arranged
+	return arranged, from
 }
 
 // resultOf finds the first result of a call that has no place yet.

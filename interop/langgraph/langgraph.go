@@ -1,10 +1,13 @@
 // Package langgraph imports the threads that LangGraph keeps as checkpoints in a
-// SQLite file, by its Python and its JavaScript library. The messages of the last
-// checkpoint of a thread become a session.
+// SQLite file, by its Python and its JavaScript library. A thread becomes a
+// session that shows the model the messages of the last checkpoint. Messages that
+// only earlier checkpoints have are before them, as history. A branch of a thread
+// that was given up becomes a session of its own.
 package langgraph
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -41,35 +44,28 @@ func Read(ctx context.Context, d *foreign.Database) ([]foreign.Conversation, err
 			return nil, &session.CorruptError{Reason: err.Error()}
 		}
 		if n := len(threads); n == 0 || threads[n-1].id != id {
-			threads = append(threads, &thread{id: id, seen: map[string]bool{}})
+			threads = append(threads, &thread{id: id})
 		}
-		if err := threads[len(threads)-1].add(form, data); err != nil {
+		c, err := decode(form, data)
+		if err != nil {
 			return nil, &session.CorruptError{ID: id, Path: "checkpoint " + checkpointID, Reason: err.Error()}
 		}
+		c.id = checkpointID
+		threads[len(threads)-1].add(c)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, &session.CorruptError{Reason: err.Error()}
 	}
 	var all []foreign.Conversation
 	for _, t := range threads {
-		if len(t.last.messages) > 0 {
-			all = append(all, t.conversation())
-		}
+		all = append(all, t.conversations()...)
 	}
 	return all, nil
 }
 
-// thread is what was read of a thread.
-type thread struct {
-	id      string
-	created time.Time
-	count   int
-	last    checkpoint
-	seen    map[string]bool // ids of messages of any checkpoint
-}
-
 // checkpoint is the state of a thread at one time.
 type checkpoint struct {
+	id       string
 	at       time.Time
 	channel  string // that has the messages
 	others   []string
@@ -93,11 +89,13 @@ type message struct {
 		Model    string `json:"model_name"`
 		Provider string `json:"model_provider"`
 	} `json:"response_metadata"`
+
+	digest string // of all of the above
 }
 
-func (t *thread) add(form string, data []byte) error {
+// decode reads a checkpoint in one of the forms that the libraries write.
+func decode(form string, data []byte) (c checkpoint, err error) {
 	var v any
-	var err error
 	switch form {
 	case "msgpack":
 		v, err = unpack(data)
@@ -107,20 +105,9 @@ func (t *thread) add(form string, data []byte) error {
 		err = fmt.Errorf("its form %q cannot be read here; only msgpack and json can", form)
 	}
 	if err != nil {
-		return err
+		return c, err
 	}
-	c, err := readCheckpoint(foreign.Mask(v))
-	if err != nil {
-		return err
-	}
-	if t.count++; t.count == 1 {
-		t.created = c.at
-	}
-	for _, m := range c.messages {
-		t.seen[m.ID] = true
-	}
-	t.last = c
-	return nil
+	return readCheckpoint(foreign.Mask(v))
 }
 
 // readCheckpoint finds the channel with the messages: the one of that name, else
@@ -197,9 +184,18 @@ func readMessages(v any) ([]message, error) {
 			return nil, err
 		}
 		m.Kind = kind
+		if m.digest, err = digestOf(m); err != nil {
+			return nil, err
+		}
 		messages = append(messages, m)
 	}
 	return messages, nil
+}
+
+func digestOf(m message) (string, error) {
+	data, err := json.Marshal(m)
+	sum := sha256.Sum256(data)
+	return string(sum[:]), err
 }
 
 // constructed returns the fields of an object that is written as a call of its
@@ -212,25 +208,6 @@ func constructed(object map[string]any) map[string]any {
 	}
 	fields["type"] = class[len(class)-1]
 	return fields
-}
-
-func (t *thread) conversation() foreign.Conversation {
-	c := foreign.Conversation{Format: Format, ID: t.id, Agent: "langgraph", CreatedAt: t.created, UpdatedAt: t.last.at}
-	for _, name := range t.last.others {
-		c.Report.Drop("channel_values." + name)
-	}
-	gone := maps.Clone(t.seen)
-	for _, m := range t.last.messages {
-		delete(gone, m.ID)
-		add(&c, m)
-	}
-	if t.count > 1 {
-		c.Report.Note("the last of %d checkpoints was taken", t.count)
-	}
-	if len(gone) > 0 {
-		c.Report.Note("left out messages that earlier checkpoints have and the last has not: %d", len(gone))
-	}
-	return c
 }
 
 func add(c *foreign.Conversation, m message) {

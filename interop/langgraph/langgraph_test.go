@@ -163,8 +163,66 @@ func TestRead(t *testing.T) {
 		if s.ID() != "trip" || s.Definition().Model != "openai/gpt-x" || s.Info().CreatedAt.Format("15:04") != "10:00" {
 			t.Errorf("%s: %+v", form, s.Info())
 		}
-		if !slices.Equal(report.Dropped, []string{"channel_values.counter"}) || !slices.Contains(report.Notes, "the last of 2 checkpoints was taken") {
+		if !slices.Equal(report.Dropped, []string{"channel_values.counter"}) || len(report.Notes) != 0 {
 			t.Errorf("%s: %+v", form, report)
+		}
+	}
+}
+
+// texts is a checkpoint of a person's messages, whose ids are their texts.
+func texts(t *testing.T, said ...string) []byte {
+	t.Helper()
+	messages := []any{}
+	for _, text := range said {
+		messages = append(messages, scriptMessage("HumanMessage", "", map[string]any{"id": text, "content": text}))
+	}
+	data, err := json.Marshal(map[string]any{"ts": "2026-01-02T10:00:00Z", "channel_values": map[string]any{"messages": messages}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestRead_history(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		states [][]byte
+		want   []string // of each session: its id, what is hidden, what a model is shown
+	}{
+		"it only grows":              {[][]byte{texts(t), texts(t, "a"), texts(t, "a", "b")}, []string{"trip | a b"}},
+		"the oldest are removed":     {[][]byte{texts(t, "a", "b"), texts(t, "b", "c"), texts(t, "c", "d")}, []string{"trip a b | c d"}},
+		"a summary in their place":   {[][]byte{texts(t, "a", "b", "c"), texts(t, "sum", "c", "d")}, []string{"trip a b | sum c d"}},
+		"all are removed":            {[][]byte{texts(t, "a", "b"), texts(t), texts(t, "c")}, []string{"trip a b | c"}},
+		"the last state is empty":    {[][]byte{texts(t, "a", "b"), texts(t)}, []string{"trip | a b"}},
+		"back and on in another way": {[][]byte{texts(t, "a", "b", "c"), texts(t, "a"), texts(t, "a", "d")}, []string{"trip | a d", "trip-0 | a b c"}},
+		"back behind a removal":      {[][]byte{texts(t, "a", "b"), texts(t, "b", "c", "d"), texts(t, "b", "c")}, []string{"trip a | b c", "trip-1 a | b c d"}},
+		"two branches by turns": {
+			[][]byte{texts(t, "a", "b"), texts(t, "a", "x"), texts(t, "a", "b", "c"), texts(t, "a", "x", "y")},
+			[]string{"trip | a x y", "trip-2 | a b c"},
+		},
+	} {
+		all, err := read(t, newFile(t, "json", test.states...))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var got []string
+		for _, c := range all {
+			s, _, err := c.Session(foreign.Options{})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			line := s.ID()
+			hidden := s.Len() - len(s.WindowMessages())
+			for i, m := range s.Messages() {
+				if i == hidden {
+					line += " |"
+				}
+				line += " " + m.Content.Text()
+			}
+			got = append(got, line)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }

@@ -69,6 +69,7 @@ func TestRead(t *testing.T) {
 		`{"type":"function_call_output","call_id":"c1","output":"sunny"}`,
 		`{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"rain"}]}`,
 		`{"type":"web_search_call","id":"ws_1","status":"completed","token":"abcdefghijkl0123"}`,
+		`{"type":"reasoning","id":"rs_2","summary":[{"type":"summary_text","text":"say it"}]}`,
 		`{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"sun, then abcdefghijkl0123","annotations":[]}]}`,
 	))
 	if err != nil || len(all) != 2 {

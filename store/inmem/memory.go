@@ -2,10 +2,13 @@ package inmem
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/admission"
 )
@@ -37,7 +40,7 @@ func (m *memory) entry(version int64) (store.Entry, bool) {
 		version = m.last
 	}
 	e, ok := m.kept[version]
-	e.Value = bytes.Clone(e.Value)
+	e.Value, e.Labels = bytes.Clone(e.Value), e.Labels.Clone()
 	return e, ok
 }
 
@@ -93,7 +96,7 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (s
 		m.last++
 		m.newest = s.data.newPassage()
 		m.kept[m.last] = store.Entry{
-			Key: memo.Key, Value: memo.Value, Version: m.last, CreatedAt: created, UpdatedAt: memo.At, SessionID: memo.SessionID,
+			Key: memo.Key, Value: memo.Value, Labels: memo.Labels, Version: m.last, CreatedAt: created, UpdatedAt: memo.At, SessionID: memo.SessionID,
 		}
 		if memo.CallID != "" {
 			m.calls[call] = m.last
@@ -139,6 +142,31 @@ func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string
 		return nil
 	})
 	return page, err
+}
+
+// Expired lists what has expired.
+func (s *Store) Expired(ctx context.Context, tenant string, at time.Time, limit int) ([]store.OwnedEntry, error) {
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
+		return nil, err
+	}
+	s.data.mu.Lock()
+	defer s.data.mu.Unlock()
+	var expired []store.OwnedEntry
+	for o, owned := range s.data.memories {
+		for _, m := range owned {
+			if e, ok := m.entry(0); ok && o.Tenant == tenant && e.Labels.Expired(at) {
+				expired = append(expired, store.OwnedEntry{Owner: o, Entry: e})
+			}
+		}
+	}
+	slices.SortFunc(expired, func(a, b store.OwnedEntry) int {
+		return cmp.Or(a.Labels.ExpiresAt.Compare(*b.Labels.ExpiresAt), cmp.Compare(a.Owner.Name, b.Owner.Name), cmp.Compare(a.Key, b.Key))
+	})
+	return expired[:min(limit, len(expired))], nil
 }
 
 // Forget removes every version of an entry.

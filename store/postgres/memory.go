@@ -2,9 +2,11 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -46,8 +48,8 @@ const (
 
 	// Both are completed with the new version and the tool call. The second
 	// write of a tool call breaks a constraint and so writes nothing.
-	withVersion = `, v AS (INSERT INTO memory_versions (mid, version, value, updated_at, session_id, write_id)
-			SELECT k.mid, k.version, @value, @at, @session, @write::uuid FROM k),
+	withVersion = `, v AS (INSERT INTO memory_versions (mid, version, value, labels, expires_at, updated_at, session_id, write_id)
+			SELECT k.mid, k.version, @value, @labels::bytea, @expires::timestamptz, @at, @session, @write::uuid FROM k),
 		c AS (INSERT INTO memory_calls (mid, session_id, call_id, version) SELECT k.mid, @session, @call, k.version FROM k WHERE @call <> '')
 		SELECT k.version, k.created_at FROM k`
 )
@@ -64,7 +66,10 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, m store.Memo) (stor
 	if err != nil {
 		return store.Entry{}, err
 	}
-	r := s.newMemoWrite(o, m)
+	r, err := s.newMemoWrite(o, m)
+	if err != nil {
+		return store.Entry{}, err
+	}
 	for range maxTries {
 		entry, written, err := r.write(ctx)
 		var lost *answerLostError
@@ -91,17 +96,27 @@ type memoWrite struct {
 	args  pgx.NamedArgs
 }
 
-func (s *Store) newMemoWrite(o store.Owner, m store.Memo) *memoWrite {
+func (s *Store) newMemoWrite(o store.Owner, m store.Memo) (*memoWrite, error) {
+	labels, expires, err := labelColumns(m)
 	r := &memoWrite{store: s, owner: o, memo: m, id: uuid.NewString(), args: keyArgs(o, m.Key)}
 	maps.Copy(r.args, pgx.NamedArgs{
 		"want": m.IfVersion, "at": m.At, "value": withSum(m.Value, m.Key), "session": m.SessionID, "call": m.CallID, "write": r.id,
-		"words": hashes(store.Words(store.EntryWords(m.Key, m.Value))),
+		"words": hashes(store.Words(store.EntryWords(m.Key, m.Value))), "labels": labels, "expires": expires,
 	})
 	r.sql = `WITH k AS (` + firstVersion + `)` + withVersion
 	if m.IfVersion != nil && *m.IfVersion > 0 {
 		r.sql = `WITH k AS (` + nextVersion + `)` + withVersion
 	}
-	return r
+	return r, err
+}
+
+// labelColumns are the labels of a memo as they are stored.
+func labelColumns(m store.Memo) (labels []byte, expires *time.Time, err error) {
+	if m.Labels == nil {
+		return nil, nil, nil
+	}
+	raw, err := json.Marshal(m.Labels)
+	return withSum(raw, m.Key), m.Labels.ExpiresAt, err
 }
 
 // write makes the request and reports whether it was admitted.
@@ -143,7 +158,7 @@ func calledTwice(err error) bool {
 // entry is the entry that the memo makes, without the columns that only the
 // database knows.
 func (r *memoWrite) entry() store.Entry {
-	return store.Entry{Key: r.memo.Key, Value: r.memo.Value, UpdatedAt: r.memo.At, SessionID: r.memo.SessionID}
+	return store.Entry{Key: r.memo.Key, Value: r.memo.Value, Labels: r.memo.Labels.Clone(), UpdatedAt: r.memo.At, SessionID: r.memo.SessionID}
 }
 
 // refusal finds out why the write was not admitted: the tool call has written

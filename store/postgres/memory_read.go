@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,22 +15,42 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-const entryColumns = `SELECT m.key, v.value, v.version, m.created_at, v.updated_at, v.session_id
+const entryColumns = `SELECT m.scope, m.owner, m.key, v.value, v.labels, v.version, m.created_at, v.updated_at, v.session_id
 	FROM memories m JOIN memory_versions v ON v.mid = m.mid`
 
 func entryOf(row pgx.CollectableRow) (store.Entry, error) {
-	var e store.Entry
-	var value []byte
+	o, err := ownedEntryOf(row)
+	return o.Entry, err
+}
+
+// ownedEntryOf reads a row of entryColumns. The owner's tenant is not among them.
+func ownedEntryOf(row pgx.CollectableRow) (store.OwnedEntry, error) {
+	var e store.OwnedEntry
+	var value, labels []byte
 	var created, updated time.Time
-	if err := row.Scan(&e.Key, &value, &e.Version, &created, &updated, &e.SessionID); err != nil {
+	if err := row.Scan(&e.Owner.Scope, &e.Owner.Name, &e.Key, &value, &labels, &e.Version, &created, &updated, &e.SessionID); err != nil {
 		return e, err
 	}
 	e.CreatedAt, e.UpdatedAt = session.Instant(created), session.Instant(updated)
 	var err error
-	if e.Value, err = checked(value, e.Key); err != nil {
+	if e.Value, err = checked(value, e.Key); err == nil && labels != nil {
+		e.Labels, err = readLabels(labels, e.Key)
+	}
+	if err != nil {
 		return e, fmt.Errorf("memory is %w: entry %s, version %d: %w", session.ErrCorrupt, e.Key, e.Version, err)
 	}
 	return e, nil
+}
+
+// readLabels reads the labels of a key as labelColumns stored them.
+func readLabels(stored []byte, key string) (*session.Labels, error) {
+	raw, err := checked(stored, key)
+	if err != nil {
+		return nil, err
+	}
+	var l session.Labels
+	err = json.Unmarshal(raw, &l)
+	return &l, err
 }
 
 // Entry reads an entry.
@@ -55,6 +77,29 @@ func (s *Store) entries(ctx context.Context, sql string, args pgx.NamedArgs) (en
 		return err
 	})
 	return entries, err
+}
+
+// Expired lists the newest entries that have expired.
+func (s *Store) Expired(ctx context.Context, tenant string, at time.Time, limit int) (expired []store.OwnedEntry, err error) {
+	if limit, err = store.PageLimit(limit); err != nil {
+		return nil, err
+	}
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
+		return nil, err
+	}
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, entryColumns+` AND v.version = m.version WHERE m.present AND m.tenant = @tenant AND v.expires_at <= @at
+			ORDER BY v.expires_at, m.owner, m.key LIMIT @limit`, pgx.NamedArgs{"tenant": tenant, "at": at, "limit": limit})
+		if err == nil {
+			expired, err = pgx.CollectRows(rows, ownedEntryOf)
+		}
+		return err
+	})
+	expired = slices.DeleteFunc(expired, func(e store.OwnedEntry) bool { return !e.Labels.Expired(at) })
+	for i := range expired {
+		expired[i].Owner.Tenant = tenant
+	}
+	return expired, err
 }
 
 // Entries reads the newest version of each key in the order of their bytes.

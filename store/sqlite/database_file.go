@@ -18,6 +18,9 @@ const (
 // mode. Existing files keep their permissions.
 func makeFile(path string) error {
 	if info, err := os.Stat(path); err == nil {
+		if info.IsDir() {
+			return fmt.Errorf("%s is a folder; name a file in it", path)
+		}
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s is not a regular file", path)
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -54,7 +55,7 @@ func (c *conn) remember(ctx context.Context, o store.Owner, m store.Memo) (store
 	if err := admission.CheckEntryVersion(m.Key, m.IfVersion, have.Version); err != nil {
 		return store.Entry{}, err
 	}
-	next := store.Entry{Key: m.Key, Value: m.Value, Version: last + 1, CreatedAt: m.At, UpdatedAt: m.At, SessionID: m.SessionID}
+	next := store.Entry{Key: m.Key, Value: m.Value, Labels: m.Labels, Version: last + 1, CreatedAt: m.At, UpdatedAt: m.At, SessionID: m.SessionID}
 	if live {
 		next.CreatedAt = have.CreatedAt
 	}
@@ -88,8 +89,12 @@ func (c *conn) memoryKey(ctx context.Context, o store.Owner, name string) (id, l
 
 // addEntry writes a version of a key and indexes it in place of the last one.
 func (c *conn) addEntry(ctx context.Context, id int64, o store.Owner, e store.Entry, callID string) error {
-	if _, err := c.exec(ctx, "INSERT INTO memory_entries (key, version, created_at, updated_at, session_id, value, sum) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		id, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value), entrySum(e)); err != nil {
+	labels, expires, err := labelColumns(e.Labels)
+	if err != nil {
+		return err
+	}
+	if _, err := c.exec(ctx, `INSERT INTO memory_entries (key, version, created_at, updated_at, session_id, value, labels, expires_at, sum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, id, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value), labels, expires, entrySum(e, labels)); err != nil {
 		return err
 	}
 	if _, err := c.exec(ctx, "UPDATE memory_keys SET version = ? WHERE id = ?", e.Version, id); err != nil {
@@ -107,7 +112,22 @@ func (c *conn) addEntry(ctx context.Context, id int64, o store.Owner, e store.En
 	return c.indexEntry(ctx, id, entryTokens(o, e))
 }
 
-const selectEntry = `SELECT e.sum, k.name, e.version, e.created_at, e.updated_at, e.session_id, e.value
+// labelColumns are labels as they are stored.
+func labelColumns(l *session.Labels) (raw []byte, expires *int64, err error) {
+	if l == nil {
+		return nil, nil, nil
+	}
+	if l.ExpiresAt != nil {
+		at := micros(*l.ExpiresAt)
+		expires = &at
+	}
+	raw, err = json.Marshal(l)
+	return raw, expires, err
+}
+
+const entryColumns = `e.sum, e.labels, k.name, e.version, e.created_at, e.updated_at, e.session_id, e.value`
+
+const selectEntry = `SELECT ` + entryColumns + `
 FROM memory_keys k JOIN memory_entries e ON e.key = k.id `
 
 // entry reads a version of an entry, 0 for the newest.
@@ -122,15 +142,21 @@ WHERE k.tenant = ?2 AND k.scope = ?3 AND k.owner = ?4 AND k.name = ?5`,
 	return e, found, err
 }
 
-// readEntry scans a row of selectEntry and checks it.
-func readEntry(rows *sql.Rows) (store.Entry, error) {
+// readEntry scans a row that ends with entryColumns and checks it.
+func readEntry(rows *sql.Rows, before ...any) (store.Entry, error) {
 	var sum int64
-	e, err := scanEntry(rows, &sum)
+	var labels []byte
+	e, err := scanEntry(rows, append(before, &sum, &labels)...)
 	if err != nil {
 		return e, fmt.Errorf("memory is %w: a column cannot be read: %w", session.ErrCorrupt, err)
 	}
-	if entrySum(e) != sum {
+	if entrySum(e, labels) != sum {
 		return e, fmt.Errorf("memory is %w: entry %s, version %d, does not match its checksum", session.ErrCorrupt, e.Key, e.Version)
+	}
+	if len(labels) > 0 {
+		if err := json.Unmarshal(labels, &e.Labels); err != nil {
+			return e, fmt.Errorf("memory is %w: labels of entry %s, version %d: %w", session.ErrCorrupt, e.Key, e.Version, err)
+		}
 	}
 	return e, nil
 }
@@ -187,6 +213,30 @@ WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND k.name > ?`, []any{o.Tena
 		})
 	})
 	return entries, err
+}
+
+// Expired lists the newest entries that have expired.
+func (s *Store) Expired(ctx context.Context, tenant string, at time.Time, limit int) ([]store.OwnedEntry, error) {
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
+		return nil, err
+	}
+	var expired []store.OwnedEntry
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		return c.each(ctx, "SELECT k.scope, k.owner, "+entryColumns+` FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version
+WHERE k.tenant = ? AND e.expires_at <= ? ORDER BY e.expires_at, k.owner, k.name LIMIT ?`,
+			[]any{tenant, micros(at), limit}, func(rows *sql.Rows) (err error) {
+				o := store.OwnedEntry{Owner: store.Owner{Tenant: tenant}}
+				if o.Entry, err = readEntry(rows, &o.Owner.Scope, &o.Owner.Name); err == nil && o.Labels.Expired(at) {
+					expired = append(expired, o)
+				}
+				return err
+			})
+	})
+	return expired, err
 }
 
 // Forget removes every version of an entry.

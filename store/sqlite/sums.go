@@ -49,8 +49,14 @@ func (w row) damage(r store.Ref) error {
 
 func itemSum(log int64, id string, data []byte) int64 { return store.SumOf(log, id, data) }
 
-func entrySum(e store.Entry) int64 {
-	return store.SumOf(e.Key, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value))
+// entrySum covers an entry and its labels as they are stored. One without labels
+// has the sum that entries had before there were any.
+func entrySum(e store.Entry, labels []byte) int64 {
+	parts := []any{e.Key, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value)}
+	if len(labels) > 0 {
+		parts = append(parts, labels)
+	}
+	return store.SumOf(parts...)
 }
 
 // sumBatch bounds how many rows the sums of an older database are computed for
@@ -234,7 +240,7 @@ FROM memory_entries e JOIN memory_keys k ON k.id = e.key WHERE e.n > ? ORDER BY 
 		"UPDATE memory_entries SET sum = ? WHERE n = ?", func(r *sql.Rows) (int64, []any, error) {
 			var n int64
 			e, err := scanEntry(r, &n)
-			return n, []any{entrySum(e)}, err
+			return n, []any{entrySum(e, nil)}, err
 		})
 }
 

@@ -266,6 +266,11 @@ func (f *FaultyStore) Entries(ctx context.Context, o store.Owner, prefix, after 
 	return faulty(ctx, f, "Entries", func() ([]store.Entry, error) { return f.store.Entries(ctx, o, prefix, after, limit) })
 }
 
+// Expired may fail as "Expired".
+func (f *FaultyStore) Expired(ctx context.Context, tenant string, at time.Time, limit int) ([]store.OwnedEntry, error) {
+	return faulty(ctx, f, "Expired", func() ([]store.OwnedEntry, error) { return f.store.Expired(ctx, tenant, at, limit) })
+}
+
 // Forget may fail as "Forget".
 func (f *FaultyStore) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
 	return faulty(ctx, f, "Forget", func() (bool, error) { return f.store.Forget(ctx, o, key, ifVersion) })

@@ -27,6 +27,9 @@ func memoryBehaviours() []behaviour {
 		{name: "memory/forgetAllLeavesNothing", needs: needs, check: forgetAll},
 		{name: "memory/badRequestsAreRefused", needs: needs, check: badMemories},
 		{name: "memory/hasALimitOfSize", needs: needs, check: memorySize},
+		{name: "memory/labelsComeBackWithTheirVersion", needs: needs, check: labelsComeBack},
+		{name: "memory/expiredEntriesAreListed", needs: needs, check: expiredAreListed},
+		{name: "memory/spacesAreOwners", needs: needs, check: spacesAreOwners},
 		{name: "memory/listsInOrderOfBytes", needs: needs, check: entriesInOrder},
 		{name: "memory/pagesAreStableUnderInserts", needs: needs, check: entriesPages},
 		{name: "memory/prefixStandsForWholeSegments", needs: needs, check: entriesPrefix},
@@ -92,7 +95,7 @@ func wantEntry(t testing.TB, st store.Store, o store.Owner, key string, version 
 func sameEntry(t testing.TB, got, want store.Entry) {
 	t.Helper()
 	equal := got.Key == want.Key && bytes.Equal(got.Value, want.Value) && got.Version == want.Version &&
-		got.CreatedAt.Equal(want.CreatedAt) && got.UpdatedAt.Equal(want.UpdatedAt) && got.SessionID == want.SessionID
+		got.CreatedAt.Equal(want.CreatedAt) && got.UpdatedAt.Equal(want.UpdatedAt) && got.SessionID == want.SessionID && sameLabels(t, got.Labels, want.Labels)
 	if !equal {
 		t.Errorf("entry %s, want %s", encode(t, got), encode(t, want))
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -33,6 +34,8 @@ func memoryMutants() map[string]mutant {
 		"numbers rounded":       {func(s Full) store.Store { return rounds{s} }, []string{"memory/valuesComeBackAsTheyWere"}},
 		"values shared":         {func(s Full) store.Store { return &sharedValues{Full: s} }, []string{"memory/returnedValuesAreCopies"}},
 		"too large is taken":    {func(s Full) store.Store { return cutsValues{s} }, []string{"memory/hasALimitOfSize"}},
+		"labels of the newest":  {func(s Full) store.Store { return newestLabels{s} }, []string{"memory/labelsComeBackWithTheirVersion"}},
+		"tenants expire alike":  {func(s Full) store.Store { return anyExpired{s} }, []string{"memory/expiredEntriesAreListed"}},
 		"keys mended":           {func(s Full) store.Store { return mendsKeys{s} }, []string{"memory/badRequestsAreRefused"}},
 	}
 }
@@ -42,6 +45,27 @@ type noCompare struct{ Full }
 func (m noCompare) Remember(ctx context.Context, o store.Owner, memo store.Memo) (store.Entry, error) {
 	memo.IfVersion = nil
 	return m.Full.Remember(ctx, o, memo)
+}
+
+type newestLabels struct{ Full }
+
+func (m newestLabels) Entry(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, bool, error) {
+	e, found, err := m.Full.Entry(ctx, o, key, version)
+	if newest, ok, _ := m.Full.Entry(ctx, o, key, 0); ok {
+		e.Labels = newest.Labels
+	}
+	return e, found, err
+}
+
+type anyExpired struct{ Full }
+
+func (m anyExpired) Expired(ctx context.Context, tenant string, at time.Time, limit int) ([]store.OwnedEntry, error) {
+	expired, err := m.Full.Expired(ctx, tenant, at, limit)
+	if err != nil {
+		return nil, err
+	}
+	others, err := m.Full.Expired(ctx, "other", at, limit)
+	return append(expired, others...), err
 }
 
 type noNull struct{ Full }

@@ -139,7 +139,7 @@ func changesOf(s session.Session) []changeSet {
 			session.NameChanged{Name: "renamed"}, session.ExpiryChanged{ExpiresAt: &expires},
 			session.MetadataWritten{Key: "a", Value: []byte(`{"deep":[1,null]}`)}, session.MetadataWritten{Key: "b", Value: []byte(`1`)},
 			session.MetadataRemoved{Key: "b"},
-			session.VariableStored{Key: "v/one", Value: []byte(`[1]`), CallID: "call-1"}, session.VariableStored{Key: "v/two", Value: []byte(`2`)},
+			session.VariableStored{Key: "v/one", Value: []byte(`[1]`), Labels: fullLabels(), CallID: "call-1"}, session.VariableStored{Key: "v/two", Value: []byte(`2`)},
 			session.VariableDeleted{Key: "v/two"},
 			session.SystemPromptChanged{Text: "Speak up."}, session.ModelChanged{Model: "other/model", Params: fullParams()},
 			session.ResponseFormatChanged{ResponseFormat: &session.ResponseFormat{Type: "json_schema", Schema: []byte(`{"type":"object"}`), Name: "n", Strict: true}},

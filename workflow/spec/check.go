@@ -50,6 +50,14 @@ func Check(s *Spec, env Env) []Issue {
 	return c.issues
 }
 
+// CheckNames lists what the parts of a spec's pattern refer to and is not in it,
+// which is wrong on any machine. Check lists it too.
+func CheckNames(s *Spec) []Issue {
+	c := &checker{spec: s}
+	c.pattern()
+	return c.issues
+}
+
 type checker struct {
 	spec   *Spec
 	env    Env

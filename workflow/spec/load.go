@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -35,6 +36,13 @@ func (l Loader) Load(path string, vars Map[string]) (*Spec, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("read spec: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read spec: %w", err)
+	}
+	if info.IsDir() {
+		return nil, &session.SpecError{File: path, Reason: "is a folder; name a spec in it"}
 	}
 	if err := checkExtension(path); err != nil {
 		return nil, &session.SpecError{File: path, Reason: err.Error()}

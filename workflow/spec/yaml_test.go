@@ -213,7 +213,8 @@ func TestLoad_looksAtTheFileBeforeItsText(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "d.yaml"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = (spec.Loader{}).Load(filepath.Join(dir, "d.yaml"), nil); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("%v", err)
+	_, err = spec.Loader{}.Load(filepath.Join(dir, "d.yaml"), nil)
+	if wrong := refused(t, err); wrong.Reason != "is a folder; name a spec in it" {
+		t.Errorf("%v", wrong)
 	}
 }
