@@ -83,7 +83,8 @@ func (t funcTool[In, Out]) decode(arguments json.RawMessage) (in In, err error) 
 	}
 	dec := json.NewDecoder(bytes.NewReader(arguments))
 	dec.DisallowUnknownFields()
-	return in, dec.Decode(&in)
+	err = dec.Decode(&in)
+	return in, err
 }
 
 // Fake makes a tool that always answers the same. It takes any arguments and is

@@ -79,3 +79,6 @@ func StoredValue(key, value string) []byte { return withSum([]byte(value), key) 
 
 // MigrationLock is the lock under which the schema is migrated.
 const MigrationLock = migrationLock
+
+// FindSnapshot reads the commit of a version and the snapshot before it.
+var FindSnapshot = findSnapshot

@@ -163,11 +163,12 @@ var nextCommits = `(SELECT commit_id AS id, version, first_seq, seq AS last_seq,
 var sumOfCommit = `(SELECT ` + sumOfBody + ` FROM changes c WHERE c.log = k.log AND c.seq = k.last_seq)`
 
 // commitAt joins the commit of a version to a session s. The snapshots before
-// and after it say where in the log to look.
+// and after it say where in the log to look. OFFSET 0 has the planner find them
+// first; otherwise it reads the whole log and compares afterwards.
 const commitAt = ` CROSS JOIN LATERAL (SELECT
 		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version <= @version::bigint ORDER BY n.version DESC LIMIT 1), 0) AS lo,
-		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version >= @version::bigint ORDER BY n.version LIMIT 1), s.seq) AS hi) g
-	JOIN commits k ON k.log = s.sid AND k.version = @version::bigint AND k.last_seq BETWEEN g.lo AND g.hi`
+		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version >= @version::bigint ORDER BY n.version LIMIT 1), s.seq) AS hi OFFSET 0) g
+	CROSS JOIN LATERAL (SELECT * FROM commits k WHERE k.log = s.sid AND k.version = @version::bigint AND k.last_seq BETWEEN g.lo AND g.hi OFFSET 0) k`
 
 // commitRow is a commit as it is read.
 type commitRow struct {
