@@ -103,7 +103,7 @@ func (g gate) request(ctx context.Context, s session.Session) (permission.Reques
 	}
 	q := permission.Request{
 		Workspace: w, Mode: own.Mode, Instance: g.p.Instance,
-		Restrictions: permission.Restrictions{Allowed: def.Tools, Denied: def.ToolsDeny},
+		Restrictions: permission.Restrictions{Allowed: chosenTools(def), Denied: def.ToolsDeny},
 		Rules:        own.SessionRules, Grants: own.TemporaryGrants, Denials: own.DenialTracking,
 		AllowPersistence: true, Now: g.rt.config.Now().UnixMilli(),
 		// A subagent is told what its parent has read.

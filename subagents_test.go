@@ -70,6 +70,24 @@ func openKitchen(t *testing.T, st store.Store, cook session.Definition, scripts 
 	}), models
 }
 
+// Permissions let an agent call its subagents whatever other tools it chose.
+func TestSubagent_isPermittedBesideChosenTools(t *testing.T) {
+	t.Parallel()
+	h, _ := openKitchen(t, nil, session.Definition{Name: "cook"}, map[string][]scripted.Reply{
+		"boss": {{ToolCalls: []session.ToolCall{spawning("cook", "Make soup.")}}, {Text: "Here is soup."}},
+		"cook": {{Text: "Soup."}},
+	}, func(c *holdfast.Config) { c.Permissions = &holdfast.Permissions{} })
+	def := boss()
+	def.Tools = []string{"stove"}
+	s, err := h.Create(t.Context(), def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.do(s.ID(), holdfast.SendMessage{Text: "I am hungry"}); len(children(t, h, s.ID())) != 1 || got.Reply() != "Here is soup." {
+		t.Errorf("%d subagents, %+v", len(children(t, h, s.ID())), got.Messages())
+	}
+}
+
 func children(t *testing.T, h *house, id string) session.Infos {
 	t.Helper()
 	page, err := h.List(t.Context(), store.Query{ParentID: id})

@@ -36,18 +36,22 @@ func (rt *Runtime) availableTools(ctx context.Context, def session.Definition) (
 	return tool.NewSet(all...)
 }
 
-// tools returns those the agent gets. An agent with subagents can call them,
-// whatever other tools it chose, unless that is denied.
+// chosenTools lists the tools that an agent may use; nil: all. An agent with
+// subagents can call them, whatever other tools it chose.
+func chosenTools(def session.Definition) []string {
+	if def.Tools == nil || len(def.Subagents) == 0 || slices.Contains(def.Tools, spawnName) {
+		return def.Tools
+	}
+	return append(slices.Clone(def.Tools), spawnName)
+}
+
+// tools returns those the agent gets.
 func (rt *Runtime) tools(ctx context.Context, def session.Definition) (tool.Set, error) {
 	pool, err := rt.availableTools(ctx, def)
 	if err != nil {
 		return tool.Set{}, err
 	}
-	chosen := def.Tools
-	if _, ok := pool.Get(spawnName); ok && chosen != nil && !slices.Contains(chosen, spawnName) {
-		chosen = append(slices.Clone(chosen), spawnName)
-	}
-	return pool.Select(chosen, def.ToolsDeny), nil
+	return pool.Select(chosenTools(def), def.ToolsDeny), nil
 }
 
 // executionTools returns the agent's tools and those that the request of the
