@@ -26,7 +26,7 @@ func (s *Server) logged(next http.Handler) http.Handler {
 				}
 			}
 			s.metrics.request(seen.route, seen.status, time.Since(begun))
-			s.log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", seen.status, "took", time.Since(begun))
+			s.log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", seen.status, "tookMs", time.Since(begun).Milliseconds())
 		}()
 		next.ServeHTTP(seen, r)
 	})

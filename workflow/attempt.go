@@ -55,13 +55,12 @@ func drive(ctx context.Context, rt *holdfast.Runtime, id string, a *attempt) (Re
 	return a.result, err
 }
 
-// letGoWait is how long a run that waits may still be held by who worked on it.
+// letGoWait is how long a run that rests may still be held by who worked on it.
 const letGoWait = 5 * time.Second
 
 // hold takes the lease. A holder that renews it is alive: BusyError. One that
-// is silent is waited for, until its lease ends. One whose run waits for a person
-// is about to let go of it: whoever has seen the question is not told that it is
-// busy.
+// is silent is waited for, until its lease ends. One whose run rests is about to
+// let go of it: whoever has seen that it rests is not told that it is busy.
 func hold(ctx context.Context, rt *holdfast.Runtime, id string, noWait bool, fn func(context.Context, *holdfast.Hold) error) error {
 	var first *session.BusyError
 	for began := time.Now(); ; {
@@ -74,7 +73,7 @@ func hold(ctx context.Context, rt *holdfast.Runtime, id string, noWait bool, fn 
 		if err != nil {
 			return err
 		}
-		letsGo := info.Workflow != nil && info.Workflow.Status == string(StatusPaused) && time.Since(began) < letGoWait
+		letsGo := info.Workflow != nil && info.Workflow.Status != string(StatusRunning) && time.Since(began) < letGoWait
 		if !letsGo && (noWait || first != nil && (busy.Until.After(first.Until) || busy.Holder != first.Holder)) {
 			return busy
 		}

@@ -188,7 +188,7 @@ func (c *chat) showVersions(ctx context.Context, _ string) error {
 		return err
 	}
 	for _, commit := range commits {
-		c.Err.Status("%4d  %s · %s · by %s", commit.Version, terminal.Ago(commit.At, c.Now()), commit.Action, terminal.OneLine(cmp.Or(commit.Actor, "nobody")))
+		c.Err.Status("%s", c.versionLine(commit))
 	}
 	return nil
 }

@@ -105,13 +105,13 @@ restart of the machine: leave it at any moment and continue where it was.
 With --server URL, ask, chat, send, run, task, sessions, pending and respond work on the sessions
 of "holdfast serve" on another machine. Files are read here; agents run there.
 
-Your settings are in a file, see "holdfast config". Environment: HOLDFAST_STORE the store; HOLDFAST_SERVER a server in its place, with
-HOLDFAST_KEY its key or HOLDFAST_KEY_FILE a file that has it; HOLDFAST_MODEL the model of agents that name none;
-HOLDFAST_USER the user of new sessions; the keys of providers, as "holdfast models list"
-names them; HOLDFAST_NO_WEB no tools that use the web, whatever else is allowed; NO_COLOR no
-colours; HOLDFAST_DEBUG prints a stack when the program fails;
-HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms;
-HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is not set).
+Your settings are in a file, see "holdfast config". Environment: HOLDFAST_STORE the store;
+HOLDFAST_SERVER a server in its place, with HOLDFAST_KEY its key or HOLDFAST_KEY_FILE a file
+that has it; HOLDFAST_MODEL the model of agents that name none; HOLDFAST_USER the user of new
+sessions; the keys of providers, as "holdfast models list" names them; HOLDFAST_NO_WEB no tools
+that use the web, whatever else is allowed; NO_COLOR no colours; HOLDFAST_DEBUG prints a stack
+when the program fails; HOLDFAST_OFFLINE_PACE the pause between two words of the offline model,
+such as 50ms; HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is not set).
 
 Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
 failed, 12 file or store I/O, 17 the session's state does not allow it (not found, busy,
@@ -194,7 +194,7 @@ func refuseUnknown(cmd *cobra.Command, args []string) error {
 func (p *program) sessionsCommand() *cobra.Command {
 	commands := append(p.statusCommands(), p.suspendCommand(), p.resumeCommand(), p.deleteCommand(), p.cleanupCommand(),
 		p.continueCommand(), p.retryCommand(), p.abandonCommand(), p.cancelCommand(), p.historyCommand(), p.recallCommand(), p.rememberCommand(), p.usageCommand(),
-		p.createCommand(), p.failCommand(), p.expireCommand(), p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
+		p.createCommand(), p.failCommand(), p.expireCommand(), p.listCommand(), p.showCommand(), p.logCommand(), p.versionsCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
 		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand(), p.copyCommand())
 	return group("sessions", "list, show and change sessions", commands...)
 }

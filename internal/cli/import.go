@@ -100,6 +100,10 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 		return session.Session{}, foreign.Report{}, err
 	}
 	s, err := session.Decode(document)
+	var wrong *session.InvalidError
+	if errors.As(err, &wrong) && wrong.Field == "format" {
+		return s, foreign.Report{}, &session.InvalidError{Field: "file", Reason: "it has no format that is known; see: holdfast import --help"}
+	}
 	if err != nil {
 		return session.Session{}, foreign.Report{}, err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 func (p *program) logCommand() *cobra.Command {
@@ -41,6 +43,33 @@ func (p *program) logCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for further changes, until Ctrl-C")
 	cmd.Flags().Int64Var(&after, "after", 0, "only changes after number `SEQ`")
 	return cmd
+}
+
+func (p *program) versionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "versions REF", Short: "list the versions of a session, for rewind, fork and diff", Args: cobra.ExactArgs(1),
+		Long: "List the versions of a session: when each was made, by which action and by whom. With\n--json: an array. It needs a store with a log.",
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
+			commits, err := e.Commits(ctx, i.ID, 0)
+			if err != nil {
+				return err
+			}
+			if p.JSON {
+				return p.PrintJSON(commits)
+			}
+			for _, c := range commits {
+				if err := p.Out.Print(p.versionLine(c) + "\n"); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+// versionLine says how a version was made.
+func (p *program) versionLine(c store.CommitInfo) string {
+	return fmt.Sprintf("%4d  %s · %s · by %s", c.Version, terminal.Ago(c.At, p.Now()), terminal.OneLine(c.Action), terminal.OneLine(cmp.Or(c.Actor, "nobody")))
 }
 
 func (p *program) diffCommand() *cobra.Command {

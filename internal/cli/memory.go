@@ -209,7 +209,7 @@ It needs a store that can be searched.`,
 			p.Err.Status("nothing has a score of %.2f or more; try a lower --threshold", threshold)
 			return nil
 		}
-		return p.printHits(hits)
+		return p.printHits(i.ID, hits)
 	})
 	f := cmd.Flags()
 	f.IntVar(&o.Limit, "limit", 0, "at most `N` (default 5)")
@@ -234,12 +234,17 @@ func momentFlag(name, text string) (time.Time, error) {
 	return time.Time{}, &session.InvalidError{Field: name, Reason: fmt.Sprintf("%q is not a day as 2026-01-31 or a moment as 2026-01-31T12:00:00Z", text)}
 }
 
-func (p *program) printHits(hits []memory.Hit) error {
+// printHits prints what was found, and where: a message of another session with
+// that session.
+func (p *program) printHits(id string, hits []memory.Hit) error {
 	if p.JSON {
 		return p.PrintJSON(hits)
 	}
 	for _, hit := range hits {
 		place := fmt.Sprintf("change %d", hit.Seq)
+		if hit.SessionID != id {
+			place += " of " + display.ShortID(hit.SessionID)
+		}
 		if hit.Source == memory.FromEntry {
 			place = string(hit.Scope) + " " + terminal.OneLine(hit.Key)
 		}

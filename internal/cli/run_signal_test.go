@@ -190,7 +190,7 @@ func TestRun_secondResumeNamesTheHolder(t *testing.T) {
 	first, _ := b.begin(3, "run", "--resume", id)
 	for _, args := range [][]string{{"run", "--resume", id}, {"run", "--resume", id, "--no-wait"}} {
 		_, errs := b.run(17, args...)
-		if !strings.Contains(errs, "is at work on it, for now until ") || !strings.Contains(errs, "held by") {
+		if !strings.Contains(errs, "is at work on it, for now until ") || strings.Contains(errs, "held by") {
 			t.Errorf("%q: %s", args, errs)
 		}
 	}

@@ -52,7 +52,15 @@ func startServerWith(t *testing.T, store string, env []string, args ...string) *
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		for line := range s.lines { // what nobody waited for
+			if t.Failed() {
+				t.Log("the server said: ", line)
+			}
+		}
+		_ = s.cmd.Wait()
+	})
 	go func() {
 		defer close(s.lines)
 		for scan := bufio.NewScanner(out); scan.Scan(); {
