@@ -23,7 +23,7 @@ func TestServe_demo(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "own.db")
 	s := startServer(t, "sqlite:"+own, "--demo", "--quiet")
 	key := firstKey.FindString(s.await(t, "administrator's key"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	call := func(method, path, body string, into any) {
 		t.Helper()
