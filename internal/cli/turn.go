@@ -56,14 +56,22 @@ func (p *program) turn(ctx context.Context, e *setup.Env, id string, a holdfast.
 }
 
 // printReplies prints the answers that a turn gave after a change: one, and one
-// for each message that arrived meanwhile. The error of a turn that was stopped
-// follows them.
+// for each message that arrived meanwhile. A call that was repeated gave none: its
+// answer is printed again. The error of a turn that was stopped follows them.
 func (p *program) printReplies(s session.Session, after int64) error {
+	if p.JSON {
+		return checkStopped(s)
+	}
+	var replies []string
 	for _, m := range s.MessagesFrom(after + 1) {
-		text := m.Content.Text()
-		if p.JSON || m.Role != session.RoleAssistant || len(m.ToolCalls) > 0 || strings.TrimSpace(text) == "" {
-			continue
+		if text := m.Content.Text(); m.Role == session.RoleAssistant && len(m.ToolCalls) == 0 && strings.TrimSpace(text) != "" {
+			replies = append(replies, text)
 		}
+	}
+	if reply := s.Reply(); len(replies) == 0 && reply != "" {
+		replies = []string{reply}
+	}
+	for _, text := range replies {
 		if err := p.Out.Print(p.ForOutput(text) + "\n"); err != nil {
 			return err
 		}
