@@ -92,7 +92,7 @@ func DropHidden(s Session) Session {
 	b.msgs, b.windowHeld = transcript{}, HoldsWindow(s)
 	kept := slices.Clone(s.b.st.Window.Keep)
 	slices.Sort(kept)
-	for _, seq := range slices.Compact(kept) { // every save does this: never walk what is hidden
+	for _, seq := range slices.Compact(kept) { // every turn does this: never walk what is hidden
 		if i := s.b.msgs.from(seq); i < hidden && s.b.msgs.at(i).Seq == seq {
 			b.msgs = b.msgs.append(s.b.msgs.at(i))
 		}

@@ -63,8 +63,10 @@ the exit code is 19 and "holdfast respond" continues.
 		if cmd.Flags().Changed("key") {
 			opts = append(opts, holdfast.IdempotencyKey(key))
 		}
-		if _, works, err := e.Holder(ctx, i.ID); way == holdfast.Wait && err == nil && works && !p.JSON {
-			p.Err.Status("the session is running a turn: waiting for its end; --on-busy enqueue leaves the message in its inbox")
+		if way == holdfast.Wait && !p.JSON {
+			if _, busy, err := e.Holder(ctx, i.ID); err == nil && busy {
+				p.Err.Status("the session is running a turn: waiting for its end; --on-busy enqueue leaves the message in its inbox")
+			}
 		}
 		return p.sendTurn(ctx, e, i, action, stream, append(opts, holdfast.OnBusy(way))...)
 	})
