@@ -112,9 +112,13 @@ type Keys struct {
 	table table.Table[stored]
 	now   func() time.Time
 
+	reading chan struct{} // holds one while the store is read
+
 	mu     sync.Mutex
-	cached map[string]stored // by id; guarded by mu
-	readAt time.Time         // guarded by mu
+	cached map[string]stored // by id; nil if nothing is; guarded by mu
+	readAt time.Time         // when the read of cached began; guarded by mu
+	reads  int               // how many reads began; guarded by mu
+	newest int               // which of them cached is from, or was dropped with; guarded by mu
 }
 
 // New returns the keys in the runtime's store. Now may be nil.
@@ -122,7 +126,7 @@ func New(rt *holdfast.Runtime, now func() time.Time) *Keys {
 	if now == nil {
 		now = time.Now
 	}
-	return &Keys{table: table.New[stored](rt, Tenant, "keys"), now: now}
+	return &Keys{table: table.New[stored](rt, Tenant, "keys"), now: now, reading: make(chan struct{}, 1)}
 }
 
 // Create makes a key of the given label, tenant, user, scopes and expiry, and
@@ -272,12 +276,27 @@ func (k *Keys) Find(ctx context.Context, secret string) (Key, error) {
 	return found.Key, nil
 }
 
-// recent returns what was read lately. A key that is not among it may be new.
+// recent returns what was read lately, if that knows the key. If not, another
+// process may have made the key a moment ago, so the store is read again. All who
+// wait share one read that began after they came: many wrong keys at once cost a
+// node no more than one read at a time.
 func (k *Keys) recent(ctx context.Context, id string) (map[string]stored, error) {
 	k.mu.Lock()
-	cached, age := k.cached, k.now().Sub(k.readAt)
+	cached, age, reads := k.cached, k.now().Sub(k.readAt), k.reads
 	k.mu.Unlock()
-	if _, known := cached[id]; cached != nil && age >= 0 && age < maxAge && (known || age < maxAge/10) {
+	if _, known := cached[id]; known && age >= 0 && age < maxAge {
+		return cached, nil
+	}
+	select {
+	case k.reading <- struct{}{}:
+		defer func() { <-k.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	k.mu.Lock()
+	cached, shared := k.cached, k.newest > reads
+	k.mu.Unlock()
+	if shared && cached != nil {
 		return cached, nil
 	}
 	return k.read(ctx)
@@ -285,14 +304,19 @@ func (k *Keys) recent(ctx context.Context, id string) (map[string]stored, error)
 
 // read returns all keys as the store has them now.
 func (k *Keys) read(ctx context.Context) (map[string]stored, error) {
-	at := k.now()
+	k.mu.Lock()
+	k.reads++
+	number, at := k.reads, k.now()
+	k.mu.Unlock()
 	all, _, err := k.table.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.cached, k.readAt = all, at
+	if number > k.newest {
+		k.cached, k.readAt, k.newest = all, at, number
+	}
 	return maps.Clone(all), nil
 }
 
@@ -304,11 +328,11 @@ func (k *Keys) write(ctx context.Context, s stored, actor string) error {
 	return nil
 }
 
-// forget drops what was read.
+// forget drops what was read, also by a read that is not back yet.
 func (k *Keys) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.cached = nil
+	k.cached, k.newest = nil, k.reads
 }
 
 func hash(secret string) string {

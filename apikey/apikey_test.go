@@ -75,6 +75,30 @@ func TestFind_onlyTheWholeSecretOpens(t *testing.T) {
 	}
 }
 
+// A key that one process made opens on a node that has just looked for another
+// one, while many look for what is no key.
+func TestFind_aNewKeyOpensOnEveryNodeAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx, c, st := context.Background(), &clock{at: time.Unix(1e9, 0)}, inmem.New(inmem.Config{})
+	here, there := newKeys(t, st, c), newKeys(t, st, c)
+	wrong := "hf_" + strings.Repeat("0", 10) + "_" + strings.Repeat("0", 43)
+	for range 20 {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if _, err := there.Find(ctx, wrong); !errors.Is(err, apikey.ErrUnknown) {
+					t.Error(err)
+				}
+			})
+		}
+		_, secret := create(t, here, apikey.Key{Scopes: []apikey.Scope{apikey.Read}})
+		if _, err := there.Find(ctx, secret); err != nil {
+			t.Error("a new key is not known on another node:", err)
+		}
+		all.Wait()
+	}
+}
+
 func TestRevoke_endsAKeyOnEveryNodeWithinASecond(t *testing.T) {
 	t.Parallel()
 	ctx, c, st := context.Background(), &clock{at: time.Unix(1e9, 0)}, inmem.New(inmem.Config{})
