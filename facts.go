@@ -134,7 +134,7 @@ func (x *factRun) newTurns(ctx context.Context) ([]turn, error) {
 	return all, nil
 }
 
-// forgottenMark is all that stays of an owner with facts who was forgotten: what
+// forgottenMark is all that stays of an owner with facts or transcripts who was forgotten: what
 // was said before is not to be extracted again.
 type forgottenMark struct {
 	At time.Time `json:"forgottenAt"`
