@@ -1,25 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import OpenAI from 'openai'
-import { lastText, startModel, startServer, until } from './harness.js'
+import { startRepeater, startServer, until } from './harness.js'
 
-// The model repeats what it hears. "slow" waits in the middle of its answer for
-// the test to let it go on; "weather" calls a function of the client.
-let release
-const held = () => new Promise((resolve) => (release = resolve))
-const model = await startModel(async (asked, say) => {
-  const text = lastText(asked)
-  const last = asked.messages.at(-1)
-  if (last.role === 'tool') return say(`the tool says ${last.content}`)
-  if (text.includes('weather') && asked.tools) return [{ name: 'get_weather', arguments: { city: 'Bern' } }]
-  if (text.includes('slow')) {
-    say('one two ')
-    await held()
-    return say('three')
-  }
-  say(`heard ${text} `)
-  say(`of ${asked.messages.filter((m) => m.role === 'user').length}`)
-})
+const model = await startRepeater()
 const server = await startServer({ model })
 const client = new OpenAI({ baseURL: `${server.url}/openai/v1`, apiKey: server.key, maxRetries: 0 })
 after(async () => {
@@ -202,11 +186,10 @@ test('openai: a node that is killed in the middle of an answer', async () => {
   await until(() => seen.texts.at(-1)?.includes('two'), 'the first words')
   await server.kill()
   await broken
-  const release1 = release
+  model.held.length = 0 // nobody hears the rest of it
   await server.start()
   const resumed = collect(await client.responses.retrieve(seen.id, { stream: true, starting_after: seen.last }), seen)
-  await until(() => release !== release1, 'the model is asked again')
-  release()
+  await model.goOn()
   await resumed
   // The model said the same again: the reader got the rest of it alone.
   assert.deepEqual(seen.texts, ['one two three'])
@@ -223,11 +206,10 @@ test('openai: a node that is killed in the middle of an answer', async () => {
   await until(() => said.includes('two'), 'the first words of the chat')
   await server.kill()
   await lost
-  const release2 = release
+  model.held.length = 0 // nobody hears the rest of it
   await server.start()
   const again = client.chat.completions.create({ model: 'script/model', messages })
-  await until(() => release !== release2, 'the model is asked again')
-  release()
+  await model.goOn()
   assert.equal((await again).choices[0].message.content, 'one two three')
   assert.equal(model.asked.length, asked + 2)
 })
