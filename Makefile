@@ -97,6 +97,10 @@ bench-recall: ## what recall finds in six languages, into docs/performance.md; t
 bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
 	cd internal/benchstores && $(GO) run . -write
 
+.PHONY: bench-peers
+bench-peers: ## Holdfast beside other libraries, into docs/performance.md and README.md; takes minutes; QUICK=1 only shows that it works
+	cd bench && CGO_ENABLED=0 $(GO) run -tags peers . $(if $(QUICK),-quick,-write)
+
 .PHONY: soak
 soak: ## the store suites and the crash tests again and longer: KILLS random kills of a child process per durable store, and one at every write point
 	@pkgs=$$($(GO) list -f '{{$$p := .ImportPath}}{{range .XTestImports}}{{if eq . "github.com/holdfast-dev/holdfast/store/storetest"}}{{$$p}} {{end}}{{end}}' ./store/...); \
