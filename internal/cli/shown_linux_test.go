@@ -53,7 +53,7 @@ type typist struct {
 // provider that answers from a script.
 func sitDown(t *testing.T, columns uint16, provider provtest.Config) *typist {
 	t.Helper()
-	home, err := os.MkdirTemp("/tmp", "hf") // short: it is part of lines that could be too long
+	home, err := os.MkdirTemp("/tmp", "hf") //nolint:usetesting // short: it is part of lines that could be too long
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func (p *typist) shown(name string) {
 // pictured compares what was typed and printed with a picture of the terminal.
 func (p *typist) pictured(name, about string) {
 	p.t.Helper()
-	compare(p.t, filepath.Join("../../docs", name), regexp.MustCompile(`(?s)^(.*)$`), func() string { return p.renameIDs(picture(p.screen.Lines(), about)) })
+	compare(p.t, "../../docs/"+name, regexp.MustCompile(`(?s)^(.*)$`), func() string { return p.renameIDs(picture(p.screen.Lines(), about)) })
 	p.done = append(p.done, name)
 }
 
@@ -341,7 +341,7 @@ var (
 	anAge  = regexp.MustCompile(`just now|\b[0-9]+[smh] ago`)
 	aDate  = regexp.MustCompile(`\b20[0-9]{2}-[0-9]{2}-[0-9]{2}\b`)
 	spaces = regexp.MustCompile(`  +`) // as many as the longest time of a column needs
-	turner = regexp.MustCompile(`[⠁-⣿]`)
+	turner = regexp.MustCompile(`\p{Braille}`)
 )
 
 // steady is a text without what differs from run to run: ids are numbered.

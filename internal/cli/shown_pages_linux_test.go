@@ -156,7 +156,7 @@ func playBrokenAnswer(t *testing.T) *typist {
 	t.Helper()
 	release := make(chan struct{})
 	p := sitDown(t, 140, turns(
-		provtest.Reply{Text: []string{"It promises that noth", "ing acknowledged is lost."}, HoldEvents: 2, Release: release, CutAfter: 550},
+		provtest.Reply{Text: []string{"It promises that every", "thing acknowledged is kept."}, HoldEvents: 2, Release: release, CutAfter: 550},
 		provtest.Reply{Text: []string{"It promises that nothing acknowledged is lost."}},
 	))
 	p.does("holdfast chat --name trip --model openai/gpt-4.1-mini </dev/null")
