@@ -47,6 +47,39 @@ test('openai: a response, its session and its stream', async () => {
   await assert.rejects(client.responses.retrieve(second.id), OpenAI.NotFoundError)
 })
 
+test('openai: the tokens of an input, and a conversation that is compacted', async () => {
+  const tokens = async (body) => (await client.responses.inputTokens.count({ model: 'script/model', ...body })).input_tokens
+  const asked = model.asked.length
+  const short = await tokens({ input: 'hello' })
+  assert.ok(short > 0 && short < (await tokens({ input: 'hello '.repeat(100) })))
+  assert.ok(short < (await tokens({ input: 'hello', instructions: 'be kind to everybody' })))
+  assert.ok(short < (await tokens({ input: 'hello', tools })))
+  assert.equal(model.asked.length, asked)
+  const first = await client.responses.create({ model: 'script/model', input: 'a long story' })
+  const second = await client.responses.create({ model: 'script/model', input: 'more of it', previous_response_id: first.id })
+  assert.ok((await tokens({ input: 'hello', previous_response_id: first.id })) < (await tokens({ input: 'hello', previous_response_id: second.id })))
+  await assert.rejects(tokens({ input: 'hello', personality: 'friendly' }), (e) => e.param === 'personality')
+
+  const compacted = await client.responses.compact({ model: 'script/model', previous_response_id: second.id })
+  assert.equal(compacted.object, 'response.compaction')
+  assert.equal(compacted.usage.total_tokens, 20)
+  assert.deepEqual(compacted.output.map((i) => i.content?.[0].text ?? i.type), ['a long story', 'more of it', 'compaction'])
+  assert.match(JSON.stringify(model.asked.at(-1).messages), /a long story.*heard a long story.*more of it.*heard more of it.*Summarise/)
+  // What goes on with it has the summary and not what was said. It goes on after a restart, too.
+  await server.kill()
+  await server.start()
+  const next = await client.responses.create({ model: 'script/model', input: [...compacted.output, { role: 'user', content: 'and then?' }] })
+  assert.equal(next.output_text, 'heard and then? of 3')
+  const sent = model.asked.at(-1).messages
+  assert.deepEqual(sent.map((m) => m.role), ['user', 'user', 'assistant', 'user'])
+  assert.match(JSON.stringify(sent[2]), /heard Summarise the conversation/)
+  const own = await client.responses.compact({ model: 'script/model', input: [{ role: 'user', content: 'alone' }] })
+  assert.equal(own.output.length, 2)
+  await assert.rejects(client.responses.compact({ model: 'script/model' }), (e) => e.param === 'input')
+  const forged = [{ type: 'compaction', encrypted_content: first.id }, { role: 'user', content: 'x' }]
+  await assert.rejects(client.responses.create({ model: 'script/model', input: forged }), (e) => e.param === 'input[0].encrypted_content')
+})
+
 test('openai: functions of the client', async () => {
   const first = await client.responses.create({ model: 'script/model', input: 'weather?', tools })
   const call = first.output.find((i) => i.type === 'function_call')
@@ -161,6 +194,7 @@ test('openai: a request that is sent again runs no second turn', async () => {
     (previous) => flaky.responses.create({ model: 'script/model', input: 'once', previous_response_id: previous }),
     () => flaky.responses.create({ model: 'script/model', input: 'once only' }),
     () => flaky.chat.completions.create({ model: 'script/model', messages: [{ role: 'user', content: 'once in a chat' }] }),
+    async (previous) => assert.equal((await flaky.responses.compact({ model: 'script/model', previous_response_id: previous })).output.length, 2),
   ]) {
     const before = await client.responses.create({ model: 'script/model', input: 'before' })
     const asked = model.asked.length

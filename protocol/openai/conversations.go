@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
@@ -31,7 +32,7 @@ func createConversation(x *exchange) error {
 	if err := x.decode(&r); err != nil {
 		return err
 	}
-	messages, err := parseConversationItems(r.Items)
+	messages, err := x.parseConversationItems(r.Items)
 	if err != nil {
 		return err
 	}
@@ -50,11 +51,11 @@ func createConversation(x *exchange) error {
 	return x.Write(conversationOf(s))
 }
 
-func parseConversationItems(raw json.RawMessage) ([]session.Message, error) {
+func (x *exchange) parseConversationItems(raw json.RawMessage) ([]session.Message, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	messages, approvals, err := parseItems("items", raw)
+	messages, approvals, err := x.parseItems("items", raw)
 	if err == nil && len(approvals) > 0 {
 		err = refuse("items", "An approval is given with the next response.")
 	}
@@ -72,15 +73,14 @@ func conversationOf(s session.Session) conversation {
 
 // conversation returns the session that the path names.
 func (x *exchange) conversation(opts ...holdfast.Option) (session.Session, error) {
-	id := x.Request.PathValue("id")
-	request := request{Conversation: json.RawMessage(`"` + id + `"`)}
-	name, err := request.conversationID()
-	if err != nil {
-		return session.Session{}, missing("Conversation", id)
-	}
-	s, err := x.Settled(x.Request.Context(), name, opts...)
+	return x.findConversation(x.Request.Context(), strings.TrimPrefix(x.Request.PathValue("id"), conversationPrefix), opts...)
+}
+
+// findConversation returns the session that is a conversation.
+func (x *exchange) findConversation(ctx context.Context, id string, opts ...holdfast.Option) (session.Session, error) {
+	s, err := x.Settled(ctx, id, opts...)
 	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInvalid) || err == nil && s.Status() == session.Deleted {
-		err = missing("Conversation", id)
+		err = missing("Conversation", conversationPrefix+id)
 	}
 	return s, err
 }
@@ -146,7 +146,7 @@ func addItems(x *exchange) error {
 	if err := x.decode(&r); err != nil {
 		return err
 	}
-	messages, err := parseConversationItems(r.Items)
+	messages, err := x.parseConversationItems(r.Items)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,8 @@ func (p Protocol) Routes() []protocol.Route {
 		}})
 	}
 	add("POST /responses", apikey.Write, createResponse)
+	add("POST /responses/input_tokens", apikey.Read, countInput)
+	add("POST /responses/compact", apikey.Write, compactResponse)
 	add("GET /responses/{id}", apikey.Read, retrieveResponse)
 	add("DELETE /responses/{id}", apikey.Write, deleteResponse)
 	add("POST /responses/{id}/cancel", apikey.Write, cancelResponse)

@@ -49,6 +49,7 @@ type facts struct {
 	Conversation string            `json:"conversation,omitempty"`
 	Background   bool              `json:"background,omitempty"`
 	Metadata     map[string]string `json:"metadata,omitempty"`
+	Compaction   bool              `json:"compaction,omitempty"` // it is a summary
 }
 
 // describe returns the response that a turn is, without what happens in it.
@@ -146,7 +147,7 @@ func createResponse(x *exchange) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	in, err := parseInput(r.Input)
+	in, err := x.parseInput(r.Input)
 	if err != nil {
 		return err
 	}
