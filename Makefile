@@ -93,6 +93,10 @@ bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
 bench-recall: ## what recall finds in six languages, into docs/performance.md; takes a minute
 	HOLDFAST_BENCH_RECALL=1 $(GO) test -count=1 -run TestRecall_writesThePage ./internal/benchrecall
 
+.PHONY: bench-longmemeval
+bench-longmemeval: ## what recall finds in a data set in the format of LongMemEval: DATA=FILE
+	HOLDFAST_LONGMEMEVAL="$(abspath $(or $(DATA),internal/benchrecall/testdata/longmemeval.json))" $(GO) test -count=1 -v -timeout 24h -run TestLongMemEval_ofAFile ./internal/benchrecall
+
 .PHONY: bench-stores
 bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
 	cd internal/benchstores && $(GO) run . -write

@@ -20,9 +20,9 @@ import (
 
 // ExtractFacts extracts the facts of a session's turns that were not looked at
 // yet, oldest first, and counts those turns. The runtime does so by itself in the
-// background after each turn; after a crash the session's next turn, or this
-// call, does what was left. A session whose definition asks for no facts, or for
-// those of a user that it has not, has none.
+// background after each turn; after a crash the session's next turn,
+// ExtractOwedFacts, or this call, does what was left. A session whose definition
+// asks for no facts, or for those of a user that it has not, has none.
 //
 // The model's answer about a turn is written first, and once: whoever takes up
 // the work after a crash, or does it at the same time, carries out that answer.
@@ -44,12 +44,16 @@ func (rt *Runtime) ExtractFacts(ctx context.Context, id string) (int, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+	owed, err := rt.readOwed(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
 	s, err := rt.store.Load(ctx, ref, false)
 	if err != nil {
 		return 0, err
 	}
 	if !extractsFacts(s) || rt.memories == nil {
-		return 0, nil
+		return 0, rt.settleOwed(ctx, owed, s)
 	}
 	x := factRun{rt: rt, s: s, policy: s.Definition().Memory.Facts, h: rt.memory(s.Info())}
 	if x.owner, err = x.h.owner(memory.Scope(x.policy.MemoryScope())); err != nil {
@@ -64,7 +68,7 @@ func (rt *Runtime) ExtractFacts(ctx context.Context, id string) (int, error) {
 			return i, err
 		}
 	}
-	return len(turns), nil
+	return len(turns), rt.settleOwed(ctx, owed, s)
 }
 
 // extractsFacts reports whether a session's definition asks for facts that it
@@ -134,7 +138,7 @@ func (x *factRun) newTurns(ctx context.Context) ([]turn, error) {
 	return all, nil
 }
 
-// forgottenMark is all that stays of an owner with facts who was forgotten: what
+// forgottenMark is all that stays of an owner with facts or transcripts who was forgotten: what
 // was said before is not to be extracted again.
 type forgottenMark struct {
 	At time.Time `json:"forgottenAt"`
@@ -329,7 +333,7 @@ func (rt *Runtime) wakeFacts(s session.Session) {
 }
 
 // extractInBackground extracts facts until the runtime is closed. A failure is
-// tried again with the session's next turn.
+// tried again with the session's next turn, or by ExtractOwedFacts.
 func (rt *Runtime) extractInBackground() {
 	for {
 		select {

@@ -98,7 +98,7 @@ func TestFacts_areAddedAndSupersededWithTheirSource(t *testing.T) {
 		}
 
 		// What is forgotten is not found in old turns again.
-		if _, err := h.Forget(t.Context(), memory.ScopeUser, "ann", false); err != nil {
+		if _, err := h.Forget(t.Context(), memory.Forgetting{Scope: memory.ScopeUser, Owner: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		h.do(s.ID(), holdfast.SendMessage{Text: "hello"})

@@ -56,30 +56,39 @@ func (rt *Runtime) memory(info session.Info) *memoryHandle {
 }
 
 // Forget removes everything that is remembered for a user, an agent or a space of
-// the tenant (scope "space"), or with dry only counts it. What was said in
-// sessions stays.
-func (rt *Runtime) Forget(ctx context.Context, scope memory.Scope, owner string, dry bool) (int, error) {
+// the tenant (scope "space"). What was said in sessions stays there; with
+// f.Transcripts nobody finds what a user has said so far. After an error, call it
+// again: some may be left.
+func (rt *Runtime) Forget(ctx context.Context, f memory.Forgetting) (memory.Forgotten, error) {
+	var n memory.Forgotten
 	ctx, done, err := rt.beginCall(ctx)
 	if err != nil {
-		return 0, err
+		return n, err
 	}
 	defer done()
-	if scope == memory.ScopeSession {
-		return 0, &session.InvalidError{Field: "scope", Reason: "a session's own memory goes with the session"}
+	switch {
+	case f.Scope == memory.ScopeSession:
+		return n, &session.InvalidError{Field: "scope", Reason: "a session's own memory goes with the session"}
+	case f.Transcripts && f.Scope != memory.ScopeUser:
+		return n, &session.InvalidError{Field: "transcripts", Reason: "are those of a user; give the scope user"}
+	case rt.memories == nil:
+		return n, rt.unsupported("memory of a user or an agent")
 	}
-	if rt.memories == nil {
-		return 0, rt.unsupported("memory of a user or an agent")
-	}
-	o := store.Owner{Tenant: rt.who.Tenant, Scope: store.Scope(scope), Name: owner}
+	o := store.Owner{Tenant: rt.who.Tenant, Scope: store.Scope(f.Scope), Name: f.Owner}
 	if err := o.Check(); err != nil {
-		return 0, err
+		return n, err
 	}
 	facts, err := rt.memories.Entries(ctx, o, memory.FactSpace, "", 1)
 	if err != nil {
-		return 0, err
+		return n, err
 	}
-	n, err := rt.memories.ForgetAll(ctx, o, dry)
-	if err != nil || dry || len(facts) == 0 {
+	if f.Transcripts {
+		if n.Sessions, err = rt.memories.ForgetTranscripts(ctx, o.Tenant, o.Name, f.DryRun); err != nil {
+			return n, err
+		}
+	}
+	n.Entries, err = rt.memories.ForgetAll(ctx, o, f.DryRun)
+	if err != nil || f.DryRun || len(facts) == 0 && n.Sessions == 0 {
 		return n, err
 	}
 	return n, rt.markForgotten(ctx, o)

@@ -172,8 +172,8 @@ func TestSweep_removesExpiredEntries(t *testing.T) {
 	if _, there, err := memories.Entry(t.Context(), owner, "stays", 0); !there || err != nil {
 		t.Errorf("what does not expire is gone: %v", err)
 	}
-	if n, err := h.Forget(t.Context(), "space", "wiki", false); n != 1 || err != nil {
-		t.Errorf("forgot %d of a space, %v", n, err)
+	if n, err := h.Forget(t.Context(), memory.Forgetting{Scope: "space", Owner: "wiki"}); n.Entries != 1 || err != nil {
+		t.Errorf("forgot %+v of a space, %v", n, err)
 	}
 }
 

@@ -110,12 +110,10 @@ func TestMemory_entriesOfEveryScope(t *testing.T) {
 	if _, _, err := other.Get(t.Context(), memory.ScopeUser, "tea"); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("a session without a user: %v", err)
 	}
-	n, err := h.Forget(t.Context(), memory.ScopeUser, "ann", true)
-	if err != nil || n != 4 {
-		t.Errorf("would forget %d, %v", n, err)
-	}
-	if n, err = h.Forget(t.Context(), memory.ScopeUser, "ann", false); err != nil || n != 4 {
-		t.Errorf("forgot %d, %v", n, err)
+	for _, dry := range []bool{true, false} {
+		if n, err := h.Forget(t.Context(), memory.Forgetting{Scope: memory.ScopeUser, Owner: "ann", DryRun: dry}); err != nil || n != (memory.Forgotten{Entries: 4}) {
+			t.Errorf("forgot %+v, %v; dry: %t", n, err, dry)
+		}
 	}
 	if keys, err := m.Keys(t.Context(), memory.ScopeUser, "", memory.KeyPage{}); err != nil || len(keys) != 0 {
 		t.Errorf("left: %v, %v", keys, err)
@@ -138,7 +136,8 @@ func TestMemory_refusesBadInput(t *testing.T) {
 		"large value":    second(m.Store(t.Context(), memory.ScopeAgent, "k", strings.Repeat("x", 256<<10))),
 		"history":        second(m.History(t.Context(), memory.HistoryOptions{Offset: 1, AfterSeq: 1})),
 		"order":          second(m.History(t.Context(), memory.HistoryOptions{Order: "random"})),
-		"forget":         second(h.Forget(t.Context(), memory.ScopeSession, "x", false)),
+		"forget":         second(h.Forget(t.Context(), memory.Forgetting{Scope: memory.ScopeSession, Owner: "x"})),
+		"transcripts":    second(h.Forget(t.Context(), memory.Forgetting{Scope: memory.ScopeAgent, Owner: "x", Transcripts: true})),
 	} {
 		if !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)

@@ -161,6 +161,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 		About: rt.about(x.ref.ID), Action: x.action.Name(), BeforeVersion: loaded.Version(), AfterVersion: s.Version(),
 		BeforeStatus: before, AfterStatus: s.Status(),
 	})
+	rt.noteFacts(ctx, loaded, s)
 	// 11. Save: version and fence checked, tail sealed, lease ended, at once.
 	// The tail stays open when it fails.
 	saved, err := x.save(ctx, env, s)

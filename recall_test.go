@@ -157,3 +157,53 @@ func TestEmbed_embedsNothingTwice(t *testing.T) {
 		t.Errorf("%d texts were embedded for 80 messages", n)
 	}
 }
+
+// What a user has said is found by nobody once it is forgotten with the
+// transcripts, whatever was forgotten before. It stays in the sessions.
+func TestForget_transcriptsOnlyOnRequest(t *testing.T) {
+	h := open(t, nil)
+	ann := h.For(holdfast.Identity{UserID: "ann"})
+	s, err := ann.Create(t.Context(), session.Definition{Name: "host", Model: "demo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func(id, text string) {
+		t.Helper()
+		if _, err := ann.Execute(t.Context(), s.ID(), toldTexts(id, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find := func() int {
+		t.Helper()
+		hits, err := h.memory(s.ID()).Recall(t.Context(), "green tea", memory.RecallOptions{Scopes: []memory.Scope{memory.ScopeSession, memory.ScopeUser}, IncludeCleared: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(hits)
+	}
+	forget := func(f memory.Forgetting, want memory.Forgotten) {
+		t.Helper()
+		f.Scope, f.Owner = memory.ScopeUser, "ann"
+		if n, err := h.Forget(t.Context(), f); n != want || err != nil {
+			t.Errorf("%+v forgot %+v, %v, want %+v", f, n, err, want)
+		}
+	}
+	say("m", "green tea in Kyoto")
+	forget(memory.Forgetting{}, memory.Forgotten{})
+	forget(memory.Forgetting{Transcripts: true, DryRun: true}, memory.Forgotten{Sessions: 1})
+	if n := find(); n != 1 {
+		t.Errorf("%d passages are found before", n)
+	}
+	forget(memory.Forgetting{Transcripts: true}, memory.Forgotten{Sessions: 1})
+	if n := find(); n != 0 {
+		t.Errorf("%d passages are found after", n)
+	}
+	say("n", "green tea in Oslo")
+	if n := find(); n != 1 {
+		t.Errorf("%d passages of what was said later are found", n)
+	}
+	page, err := h.memory(s.ID()).History(t.Context(), memory.HistoryOptions{})
+	if err != nil || page.Total != 2 {
+		t.Errorf("the history has %d messages, %v", page.Total, err)
+	}
+}

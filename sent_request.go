@@ -7,7 +7,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // SentRequest is what a model was sent, built again from the log.
@@ -68,6 +70,30 @@ func (rt *Runtime) SentRequest(ctx context.Context, id string, version int64, st
 	}
 	sent.Request, err = agent.Config{Tools: rt.executionTools, System: rt.SystemPrompt}.BuildRequest(ctx, s, name, "")
 	return sent, err
+}
+
+// MeasureRequest counts the tokens of what the model of a chat would be sent if
+// more were said to it, with tools of the caller. The session need not be saved,
+// and nothing is. What memory would recall is not counted.
+func (rt *Runtime) MeasureRequest(ctx context.Context, s session.Session, tools []session.ClientTool, more ...session.Message) (memory.Size, error) {
+	ctx, done, err := rt.beginCall(ctx)
+	if err != nil {
+		return memory.Size{}, err
+	}
+	defer done()
+	name, model, err := rt.Model(s.Model())
+	if err != nil {
+		return memory.Size{}, err
+	}
+	with := func(ctx context.Context, s session.Session) (tool.Set, error) {
+		return rt.toolsWith(ctx, s.Definition(), tools)
+	}
+	r, err := agent.Config{Tools: with, System: rt.SystemPrompt}.BuildRequest(ctx, s, name, "")
+	if err != nil {
+		return memory.Size{}, err
+	}
+	r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], more...)
+	return rt.pruneWith(s).Measure(model, r), nil
 }
 
 // find returns the session as it was when the model was asked, or the version

@@ -153,8 +153,8 @@ func TestTenants_sweepingCallsStayAtHome(t *testing.T) {
 			}
 			for _, scope := range []memory.Scope{memory.ScopeUser, memory.ScopeAgent} {
 				for _, owner := range []string{"ann", "tester", "%", "*", victim + "/ann"} {
-					if n, err := rt.Forget(t.Context(), scope, owner, false); n != 0 || err != nil && !errors.Is(err, session.ErrInvalid) {
-						t.Errorf("%s forgets %d of %s %s, %v", tenant, n, scope, owner, err)
+					if n, err := rt.Forget(t.Context(), memory.Forgetting{Scope: scope, Owner: owner, Transcripts: scope == memory.ScopeUser}); n != (memory.Forgotten{}) || err != nil && !errors.Is(err, session.ErrInvalid) {
+						t.Errorf("%s forgets %+v of %s %s, %v", tenant, n, scope, owner, err)
 					}
 				}
 			}
@@ -218,8 +218,8 @@ func TestTenants_twinsShareNoMemory(t *testing.T) {
 			}
 			e.askTwin(rt, twin)
 			e.bossTwin(rt)
-			if n, err := rt.Forget(t.Context(), memory.ScopeUser, "ann", false); err != nil || n != 0 {
-				t.Errorf("%s forgets %d, %v", tenant, n, err)
+			if n, err := rt.Forget(t.Context(), memory.Forgetting{Scope: memory.ScopeUser, Owner: "ann"}); err != nil || n.Entries != 0 {
+				t.Errorf("%s forgets %+v, %v", tenant, n, err)
 			}
 			for _, id := range []string{"talk-0001", "boss-0001"} {
 				if err := rt.Purge(t.Context(), id, holdfast.Cascade()); err != nil {

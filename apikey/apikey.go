@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/problem"
 	"github.com/holdfast-dev/holdfast/internal/table"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -72,6 +74,14 @@ type Key struct {
 // Has reports whether the key permits something.
 func (k Key) Has(s Scope) bool {
 	return slices.Contains(k.Scopes, s) || slices.Contains(k.Scopes, Admin)
+}
+
+// Permit refuses a key that lacks a scope.
+func (k Key) Permit(s Scope) error {
+	if k.Has(s) {
+		return nil
+	}
+	return problem.New(http.StatusForbidden, problem.CodeForbidden, "the key "+k.ID+" does not have the scope "+string(s))
 }
 
 // IssuedPrefix begins the id of a Key that stands for a token of an OpenID

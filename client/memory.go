@@ -27,6 +27,13 @@ func (c *Client) ExtractFacts(ctx context.Context, ref string) (int, error) {
 	return got.Turns, err
 }
 
+// Forget removes everything that is remembered for a user, an agent or a space,
+// and takes a user's transcripts out of search where that is asked for.
+func (c *Client) Forget(ctx context.Context, f memory.Forgetting) (memory.Forgotten, error) {
+	got, _, err := request[memory.Forgotten](ctx, c, call{method: http.MethodPost, path: "/v1/memory/forget", body: f})
+	return got, err
+}
+
 // handle is the memory of a session on a server.
 type handle struct {
 	c    *Client

@@ -1,38 +1,23 @@
 import { HttpAgent, buildResumeArray } from '@ag-ui/client'
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { lastText, startModel, startServer, until } from './harness.js'
+import { startRepeater, startServer, until } from './harness.js'
 
-let release
-const model = await startModel(async (asked, say) => {
-  const text = lastText(asked)
-  const last = asked.messages.at(-1)
-  if (last.role === 'tool') return say(`the tool says ${last.content}`)
+const model = await startRepeater((text) => {
   if (text.startsWith('delegate ')) return [{ name: 'spawn_subagent', arguments: { subagent: 'scribe', prompt: text.slice('delegate '.length) } }]
-  if (text.includes('weather')) return [{ name: 'get_weather', arguments: { city: 'Bern' } }]
-  if (text.includes('write')) return [{ name: 'file_write', arguments: { path: text.split(' ')[1], content: 'hello' } }]
   if (text.includes('keep')) return [{ name: 'memory_store', arguments: { key: 'city', value: 'Bern' } }]
-  if (text.includes('slow')) {
-    say('one two ')
-    await new Promise((resolve) => (release = resolve))
-    return say('three')
-  }
-  say(`heard ${text} `)
-  say(`of ${asked.messages.filter((m) => m.role === 'user').length}`)
 })
-const folder = mkdtempSync(join(tmpdir(), 'holdfast-clients-work-'))
 const agents = {
   helper: '---\nname: helper\nmodel: script/model\nmemory: {strategy: all, tools: true}\ntools: [file_write, memory_store, spawn_subagent]\nsubagents: [scribe]\n---\nHelp.\n',
   scribe: '---\nname: scribe\nmodel: script/model\ntools: [file_write]\n---\nWrite.\n',
 }
-const server = await startServer({ model, agents, flags: ['--workspace', folder, '--allow-write'] })
+const server = await startServer({ model, agents })
+const { folder } = server
 after(async () => {
   await server.end()
   model.end()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** An agent as an application makes it. */
@@ -218,11 +203,10 @@ test('agui: a node that is killed in the middle of an answer', async () => {
     assert.rejects(broken),
     until(() => said(agent).join('').includes('two'), 'the first words').then(() => server.kill()),
   ])
-  const before = release
+  model.held.length = 0 // nobody hears the rest of it
   await server.start()
   const resumed = run(agent)
-  await until(() => release !== before, 'the model is asked again')
-  release()
+  await model.goOn()
   await resumed
   assert.deepEqual(said(agent), ['one two three'])
   assert.deepEqual(roles(agent), ['user', 'assistant'])

@@ -2,34 +2,18 @@ import * as ai7 from 'ai'
 import * as ai5 from 'ai5'
 import * as ai6 from 'ai6'
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { lastText, startModel, startServer, until } from './harness.js'
+import { startRepeater, startServer, until } from './harness.js'
 
-let release
-const model = await startModel(async (asked, say) => {
-  const text = lastText(asked)
-  const last = asked.messages.at(-1)
-  if (last.role === 'tool') return say(`the tool says ${last.content}`)
-  if (text.includes('weather')) return [{ name: 'get_weather', arguments: { city: 'Bern' } }]
-  if (text.includes('write')) return [{ name: 'file_write', arguments: { path: text.split(' ')[1], content: 'hello' } }]
-  if (text.includes('slow')) {
-    say('one two ')
-    await new Promise((resolve) => (release = resolve))
-    return say('three')
-  }
-  say(`heard ${text} `)
-  say(`of ${asked.messages.filter((m) => m.role === 'user').length}`)
-})
-const folder = mkdtempSync(join(tmpdir(), 'holdfast-clients-work-'))
+const model = await startRepeater()
 const agents = { helper: '---\nname: helper\nmodel: script/model\ntools: [file_write]\n---\nHelp.\n' }
-const server = await startServer({ model, agents, flags: ['--workspace', folder, '--allow-write'] })
+const server = await startServer({ model, agents })
+const { folder } = server
 after(async () => {
   await server.end()
   model.end()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** What a framework keeps of a chat. */
@@ -115,11 +99,10 @@ test('aisdk: a node that is killed in the middle of an answer', async () => {
   await server.kill()
   await broken
   assert.equal(chat.status, 'error')
-  const before = release
+  model.held.length = 0 // nobody hears the rest of it
   await server.start()
   const resumed = chat.resumeStream()
-  await until(() => release !== before, 'the model is asked again')
-  release()
+  await model.goOn()
   await resumed
   assert.equal(textOf(chat.lastMessage), 'one two three')
   assert.equal(chat.messages.length, 2)

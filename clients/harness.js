@@ -18,12 +18,14 @@ export function environment(dir, more = {}) {
 
 /**
  * Starts a server. Give it a model to have script/model answered by it, and the
- * texts of definition files by the names of agents. kill()
- * ends the process in the middle of whatever it does, start() starts it again
- * on the same port and store.
+ * texts of definition files by the names of agents. Tools may write in its
+ * folder. kill() ends the process in the middle of whatever it does, start()
+ * starts it again on the same port and store.
  */
-export async function startServer({ model, agents = {}, flags = [], env = {} } = {}) {
+export async function startServer({ model, agents = {}, env = {} } = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-clients-'))
+  const folder = join(dir, 'work')
+  mkdirSync(folder)
   const store = `sqlite:${join(dir, 'store.db')}`
   const definitions = join(dir, '.config', 'holdfast', 'agents')
   mkdirSync(definitions, { recursive: true })
@@ -32,12 +34,13 @@ export async function startServer({ model, agents = {}, flags = [], env = {} } =
   let child
   const server = {
     dir,
+    folder,
     store,
     url: '',
     key: '',
     async start() {
       const listen = server.url ? server.url.slice('http://'.length) : '127.0.0.1:0'
-      child = spawn(program, ['serve', '--listen', listen, '--store', store, '--quiet', ...flags], { env: all, cwd: dir, stdio: ['ignore', 'ignore', 'pipe'] })
+      child = spawn(program, ['serve', '--listen', listen, '--store', store, '--quiet', '--workspace', folder, '--allow-write'], { env: all, cwd: dir, stdio: ['ignore', 'ignore', 'pipe'] })
       let said = ''
       server.url = await new Promise((resolve, reject) => {
         const late = setTimeout(() => reject(new Error(`the server did not start: ${said}`)), patience)
@@ -115,6 +118,37 @@ export async function startModel(answer) {
     server.close()
   }
   return model
+}
+
+/**
+ * Starts a model that repeats what it hears. "weather" calls a function of the client, "write FILE" a tool of the server, and more(text)
+ * may return other calls. "slow" waits in the middle of its answer until goOn(); held are those that wait.
+ */
+export async function startRepeater(more = () => undefined) {
+  const held = []
+  const model = await startModel(async (asked, say) => {
+    const text = lastText(asked)
+    const last = asked.messages.at(-1)
+    if (last.role === 'tool') return say(`the tool says ${last.content}`)
+    const calls = more(text)
+    if (calls) return calls
+    if (text.includes('weather') && asked.tools) return [{ name: 'get_weather', arguments: { city: 'Bern' } }]
+    if (text.startsWith('write ')) return [{ name: 'file_write', arguments: { path: text.split(' ')[1], content: 'hello' } }]
+    if (text.includes('slow')) {
+      say('one two ')
+      await new Promise((resolve) => held.push(resolve))
+      return say('three')
+    }
+    say(`heard ${text} `)
+    say(`of ${asked.messages.filter((m) => m.role === 'user').length}`)
+  })
+  return Object.assign(model, {
+    held,
+    async goOn() {
+      await until(() => held.length > 0, 'an answer that waits')
+      held.shift()()
+    },
+  })
 }
 
 /** The text of the last message of a person. */

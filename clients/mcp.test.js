@@ -4,13 +4,11 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { environment, lastText, patience, program, startModel, startServer, until } from './harness.js'
 
-const home = mkdtempSync(join(tmpdir(), 'holdfast-mcp-'))
 const held = []
 const model = await startModel(async (asked, say) => {
   const text = lastText(asked)
@@ -24,12 +22,12 @@ const model = await startModel(async (asked, say) => {
   }
   say(`heard ${text}`)
 })
-const server = await startServer({ model, flags: ['--workspace', home, '--allow-write'], env: { HOLDFAST_MODEL: 'script/model' } })
+const server = await startServer({ model, env: { HOLDFAST_MODEL: 'script/model' } })
+const home = server.folder
 after(async () => {
   for (const resolve of held) resolve()
   await server.end()
   model.end()
-  rmSync(home, { recursive: true, force: true })
 })
 
 async function connect(transport) {

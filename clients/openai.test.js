@@ -1,25 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import OpenAI from 'openai'
-import { lastText, startModel, startServer, until } from './harness.js'
+import { startRepeater, startServer, until } from './harness.js'
 
-// The model repeats what it hears. "slow" waits in the middle of its answer for
-// the test to let it go on; "weather" calls a function of the client.
-let release
-const held = () => new Promise((resolve) => (release = resolve))
-const model = await startModel(async (asked, say) => {
-  const text = lastText(asked)
-  const last = asked.messages.at(-1)
-  if (last.role === 'tool') return say(`the tool says ${last.content}`)
-  if (text.includes('weather') && asked.tools) return [{ name: 'get_weather', arguments: { city: 'Bern' } }]
-  if (text.includes('slow')) {
-    say('one two ')
-    await held()
-    return say('three')
-  }
-  say(`heard ${text} `)
-  say(`of ${asked.messages.filter((m) => m.role === 'user').length}`)
-})
+const model = await startRepeater()
 const server = await startServer({ model })
 const client = new OpenAI({ baseURL: `${server.url}/openai/v1`, apiKey: server.key, maxRetries: 0 })
 after(async () => {
@@ -61,6 +45,39 @@ test('openai: a response, its session and its stream', async () => {
   assert.equal(items.data[0].content[0].text, 'more')
   await client.responses.delete(second.id)
   await assert.rejects(client.responses.retrieve(second.id), OpenAI.NotFoundError)
+})
+
+test('openai: the tokens of an input, and a conversation that is compacted', async () => {
+  const tokens = async (body) => (await client.responses.inputTokens.count({ model: 'script/model', ...body })).input_tokens
+  const asked = model.asked.length
+  const short = await tokens({ input: 'hello' })
+  assert.ok(short > 0 && short < (await tokens({ input: 'hello '.repeat(100) })))
+  assert.ok(short < (await tokens({ input: 'hello', instructions: 'be kind to everybody' })))
+  assert.ok(short < (await tokens({ input: 'hello', tools })))
+  assert.equal(model.asked.length, asked)
+  const first = await client.responses.create({ model: 'script/model', input: 'a long story' })
+  const second = await client.responses.create({ model: 'script/model', input: 'more of it', previous_response_id: first.id })
+  assert.ok((await tokens({ input: 'hello', previous_response_id: first.id })) < (await tokens({ input: 'hello', previous_response_id: second.id })))
+  await assert.rejects(tokens({ input: 'hello', personality: 'friendly' }), (e) => e.param === 'personality')
+
+  const compacted = await client.responses.compact({ model: 'script/model', previous_response_id: second.id })
+  assert.equal(compacted.object, 'response.compaction')
+  assert.equal(compacted.usage.total_tokens, 20)
+  assert.deepEqual(compacted.output.map((i) => i.content?.[0].text ?? i.type), ['a long story', 'more of it', 'compaction'])
+  assert.match(JSON.stringify(model.asked.at(-1).messages), /a long story.*heard a long story.*more of it.*heard more of it.*Summarise/)
+  // What goes on with it has the summary and not what was said. It goes on after a restart, too.
+  await server.kill()
+  await server.start()
+  const next = await client.responses.create({ model: 'script/model', input: [...compacted.output, { role: 'user', content: 'and then?' }] })
+  assert.equal(next.output_text, 'heard and then? of 3')
+  const sent = model.asked.at(-1).messages
+  assert.deepEqual(sent.map((m) => m.role), ['user', 'user', 'assistant', 'user'])
+  assert.match(JSON.stringify(sent[2]), /heard Summarise the conversation/)
+  const own = await client.responses.compact({ model: 'script/model', input: [{ role: 'user', content: 'alone' }] })
+  assert.equal(own.output.length, 2)
+  await assert.rejects(client.responses.compact({ model: 'script/model' }), (e) => e.param === 'input')
+  const forged = [{ type: 'compaction', encrypted_content: first.id }, { role: 'user', content: 'x' }]
+  await assert.rejects(client.responses.create({ model: 'script/model', input: forged }), (e) => e.param === 'input[0].encrypted_content')
 })
 
 test('openai: functions of the client', async () => {
@@ -177,6 +194,7 @@ test('openai: a request that is sent again runs no second turn', async () => {
     (previous) => flaky.responses.create({ model: 'script/model', input: 'once', previous_response_id: previous }),
     () => flaky.responses.create({ model: 'script/model', input: 'once only' }),
     () => flaky.chat.completions.create({ model: 'script/model', messages: [{ role: 'user', content: 'once in a chat' }] }),
+    async (previous) => assert.equal((await flaky.responses.compact({ model: 'script/model', previous_response_id: previous })).output.length, 2),
   ]) {
     const before = await client.responses.create({ model: 'script/model', input: 'before' })
     const asked = model.asked.length
@@ -202,11 +220,10 @@ test('openai: a node that is killed in the middle of an answer', async () => {
   await until(() => seen.texts.at(-1)?.includes('two'), 'the first words')
   await server.kill()
   await broken
-  const release1 = release
+  model.held.length = 0 // nobody hears the rest of it
   await server.start()
   const resumed = collect(await client.responses.retrieve(seen.id, { stream: true, starting_after: seen.last }), seen)
-  await until(() => release !== release1, 'the model is asked again')
-  release()
+  await model.goOn()
   await resumed
   // The model said the same again: the reader got the rest of it alone.
   assert.deepEqual(seen.texts, ['one two three'])
@@ -223,11 +240,10 @@ test('openai: a node that is killed in the middle of an answer', async () => {
   await until(() => said.includes('two'), 'the first words of the chat')
   await server.kill()
   await lost
-  const release2 = release
+  model.held.length = 0 // nobody hears the rest of it
   await server.start()
   const again = client.chat.completions.create({ model: 'script/model', messages })
-  await until(() => release !== release2, 'the model is asked again')
-  release()
+  await model.goOn()
   assert.equal((await again).choices[0].message.content, 'one two three')
   assert.equal(model.asked.length, asked + 2)
 })

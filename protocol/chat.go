@@ -24,7 +24,7 @@ func (c *Call) Chat(ctx context.Context, def session.Definition, id, field strin
 		}
 	}
 	if err == nil && s.Definition().Name != def.Name {
-		err = &session.InvalidError{Field: field, Reason: "the chat belongs to the agent " + s.Definition().Name}
+		err = Invalid(field, "the chat belongs to the agent "+s.Definition().Name)
 	}
 	return s, err
 }
@@ -37,24 +37,34 @@ func CheckIdle(s session.Session) error {
 	return nil
 }
 
+// ReadObject reads the fields of a request.
+func ReadObject(body io.Reader) (map[string]json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.NewDecoder(body).Decode(&fields); err != nil {
+		return nil, Invalid("body", "it is not a JSON object")
+	}
+	return fields, nil
+}
+
 // Decode reads a request. A field that is not among the names is refused by its
 // name.
 func Decode(body io.Reader, into any, names ...string) error {
-	var fields map[string]json.RawMessage
-	if err := json.NewDecoder(body).Decode(&fields); err != nil {
-		return &session.InvalidError{Field: "body", Reason: "it is not a JSON object: " + err.Error()}
+	fields, err := ReadObject(body)
+	if err != nil {
+		return err
 	}
 	for name := range fields {
 		if !slices.Contains(names, name) {
-			return &session.InvalidError{Field: name, Reason: "it is not supported here"}
+			return Invalid(name, "it is not supported here")
 		}
 	}
 	whole, err := json.Marshal(fields)
 	if err == nil {
 		err = json.Unmarshal(whole, into)
 	}
-	if err != nil {
-		return &session.InvalidError{Field: "body", Reason: err.Error()}
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return Invalid(wrong.Field, "it cannot be a "+wrong.Value)
 	}
-	return nil
+	return err
 }

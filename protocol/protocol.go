@@ -23,14 +23,16 @@ type Host interface {
 	Agents() []string
 	Agent(name string) (session.Definition, error)
 	Models() []string
+	// Problem returns an error as the server reports it.
+	Problem(ctx context.Context, err error) *problem.Problem
 }
 
 // Protocol answers requests in the way of another program.
 type Protocol interface {
 	// Prefix is the path of all its routes, such as /openai/.
 	Prefix() string
-	// Routes adds its routes.
-	Routes(mux *http.ServeMux, host Host)
+	// Routes are all its routes.
+	Routes() []Route
 	// WriteProblem writes an error as its clients read it, also of a request that
 	// reaches no route.
 	WriteProblem(w http.ResponseWriter, p *problem.Problem)
@@ -65,10 +67,5 @@ type Update struct {
 	Err error
 }
 
-// Permit refuses a caller whose key lacks a scope.
-func (c *Call) Permit(scope apikey.Scope) error {
-	if c.Has(scope) {
-		return nil
-	}
-	return problem.New(http.StatusForbidden, problem.CodeForbidden, "the key "+c.ID+" does not have the scope "+string(scope))
-}
+// Invalid refuses a field of a request.
+func Invalid(field, reason string) error { return &session.InvalidError{Field: field, Reason: reason} }

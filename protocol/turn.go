@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/internal/sse"
 	"github.com/holdfast-dev/holdfast/projector"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -118,9 +117,16 @@ func (c *Call) Wait(ctx context.Context, t Turn) ([]Step, error) {
 	return steps, err
 }
 
-// Stream watches a turn for the reader of an event stream, which Begin has begun.
-func (c *Call) Stream(ctx context.Context, t Turn, out *sse.Writer, show func(Step) bool) error {
-	return c.Watch(ctx, t, show, out.Beat)
+// AwaitSaved waits until a turn that a request has begun is saved, so that the
+// next request finds it so.
+func AwaitSaved(ctx context.Context, done <-chan error) {
+	if done == nil {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // Settled returns a session when nobody is about to save it: an execution that

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -247,6 +248,11 @@ func TestMemory_valuesAndRecall(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
+	forget := request{body: map[string]any{"scope": "user", "owner": "nobody", "transcripts": true}}
+	if got := want[memory.Forgotten](t, n.do("POST", "/v1/memory/forget", forget), 200); got != (memory.Forgotten{}) {
+		t.Errorf("forgot %+v", got)
+	}
+	refused(t, n.do("POST", "/v1/memory/forget", request{body: map[string]any{"scope": "session", "owner": "x"}}), 422, "invalid")
 }
 
 func TestPending_aClientToolIsAnsweredOverHTTP(t *testing.T) {

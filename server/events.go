@@ -62,7 +62,7 @@ func (s *Server) problemResponse(text string) *huma.Response {
 // server ends.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	c := callerOf(r.Context())
-	if err := s.permit(c, apikey.Read); err != nil {
+	if err := c.Permit(apikey.Read); err != nil {
 		writeProblem(w, problem.Of(err))
 		return
 	}

@@ -10,15 +10,21 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/protocol"
 )
 
 // fail returns an error as the API reports it.
 func (s *Server) fail(ctx context.Context, err error) error {
+	return withHeaders(s.problemOf(ctx, err))
+}
+
+// problemOf returns an error as a problem, and logs what is the server's own.
+func (s *Server) problemOf(ctx context.Context, err error) *problem.Problem {
 	p := problem.Of(err)
 	if p.Status >= http.StatusInternalServerError {
 		s.log.ErrorContext(ctx, "request failed", "code", p.Code, "error", err)
 	}
-	return withHeaders(p)
+	return p
 }
 
 // withHeaders adds the headers that say when to repeat a request.
@@ -43,11 +49,15 @@ func asProblem(_ huma.Context, _ string, v any) (any, error) {
 	if !ok {
 		return v, nil
 	}
-	p := problem.New(model.Status, codeOf(model.Status), model.Detail)
+	p := statusProblem(model.Status, model.Detail)
 	for _, e := range model.Errors {
 		p.Errors = append(p.Errors, problem.FieldError{Field: strings.TrimPrefix(e.Location, "body."), Reason: e.Message})
 	}
 	return p, nil
+}
+
+func statusProblem(status int, detail string) *problem.Problem {
+	return problem.New(status, codeOf(status), detail)
 }
 
 // codeOf names a status that the domain has no error for.
@@ -72,15 +82,7 @@ func codeOf(status int) string {
 
 // writeProblem writes a problem outside of the routes that huma serves.
 func writeProblem(w http.ResponseWriter, p *problem.Problem) {
-	h := w.Header()
-	h.Set("Content-Type", problem.ContentType)
-	h.Set("Cache-Control", "no-store")
-	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
-	}
-	if p.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", `Bearer realm="holdfast"`)
-	}
+	protocol.SetProblemHeader(w.Header(), p, problem.ContentType)
 	body, err := json.Marshal(p)
 	if err != nil { // a time that JSON cannot express
 		body = []byte("{}")

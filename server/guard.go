@@ -110,14 +110,6 @@ func refusal(secret string, err error) *problem.Problem {
 	return problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, detail)
 }
 
-// permit refuses a caller whose key lacks a scope.
-func (s *Server) permit(c caller, scope apikey.Scope) error {
-	if c.Has(scope) {
-		return nil
-	}
-	return problem.New(http.StatusForbidden, problem.CodeForbidden, "the key "+c.ID+" does not have the scope "+string(scope))
-}
-
 // credentials returns what a request shows, and whether it is the cookie of a
 // login.
 func (s *Server) credentials(r *http.Request) (secret string, cookie bool) {

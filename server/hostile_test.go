@@ -159,9 +159,11 @@ func TestHostile_clientsAreRefused(t *testing.T) { //nolint:paralleltest // it c
 func TestHostile_slowClientsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	n, p := hostileNode(t, 10, time.Minute, 50*time.Millisecond)
-	status, body := p.raw(t, "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+n.admin+"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-	if status != 408 || !strings.Contains(body, "timeout") {
-		t.Errorf("a body that does not come: %d %s", status, body)
+	for _, path := range []string{"/v1/sessions", "/openai/v1/responses", "/aisdk/echo", "/agui/echo", "/mcp"} {
+		status, body := p.raw(t, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+n.admin+"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+		if status != 408 || !strings.Contains(body, "timeout") {
+			t.Errorf("%s: a body that does not come: %d %s", path, status, body)
+		}
 	}
 	_, p = hostileNode(t, 10, 50*time.Millisecond, time.Minute)
 	slow := p.dial(t)

@@ -18,7 +18,7 @@ import (
 // and limits are those of the API.
 func (s *Server) addMCP(mux *http.ServeMux) {
 	handler := sdk.NewStreamableHTTPHandler(s.mcpServer, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
-	mux.Handle("/mcp", handler)
+	mux.Handle("/mcp", s.withBody(handler))
 }
 
 // mcpServer makes the MCP server of one request.

@@ -37,6 +37,11 @@ func (s *Server) addMemory() {
 		OperationID: "delete-memory", Method: http.MethodDelete, Path: "/v1/sessions/{ref}/memory/{scope}/{key}",
 		Summary: "Remove a stored value", Tags: tags, Description: repeatable,
 	}, deleteMemory)
+	register(s, apikey.Admin, huma.Operation{
+		OperationID: "forget", Method: http.MethodPost, Path: "/v1/memory/forget",
+		Summary: "Remove everything that is remembered for a user, an agent or a space", Tags: tags,
+		Description: "With transcripts, what the user has said so far is not found any more; it stays readable in its sessions. " + repeatable,
+	}, forget)
 }
 
 // MemoryRef is the part of a request that names a memory.
@@ -76,6 +81,19 @@ func (in MemoryRef) handle(ctx context.Context, c caller) (memory.Handle, memory
 	}
 	m, err := c.rt.Memory(ctx, i.ID)
 	return m, memory.Scope(in.Scope), err
+}
+
+type forgetInput struct {
+	Body memory.Forgetting
+}
+
+type forgetOutput struct {
+	Body memory.Forgotten
+}
+
+func forget(ctx context.Context, c caller, in *forgetInput) (*forgetOutput, error) {
+	n, err := c.rt.Forget(ctx, in.Body)
+	return &forgetOutput{n}, err
 }
 
 type recallInput struct {

@@ -53,7 +53,7 @@ func (m *metrics) request(route string, status int, took time.Duration) {
 
 // writeMetrics writes the numbers of this node as Prometheus reads them.
 func (s *Server) writeMetrics(w http.ResponseWriter, r *http.Request) {
-	if err := s.permit(callerOf(r.Context()), apikey.Metrics); err != nil {
+	if err := callerOf(r.Context()).Permit(apikey.Metrics); err != nil {
 		writeProblem(w, problem.Of(err))
 		return
 	}

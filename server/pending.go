@@ -127,12 +127,12 @@ func (s *Server) permitResponse(ctx context.Context, c caller, in CallRef, actio
 	if action == session.RespondApprove || action == session.RespondDeny {
 		scope = apikey.Approve
 	}
-	if err := s.permit(c, scope); err != nil {
+	if err := c.Permit(scope); err != nil {
 		return session.Info{}, err
 	}
 	i, call, ok, err := in.find(ctx, c)
 	if err == nil && ok && call.Kind == session.PendingApproval { // whatever the action is called
-		err = s.permit(c, apikey.Approve)
+		err = c.Permit(apikey.Approve)
 	}
 	return i, err
 }

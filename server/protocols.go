@@ -1,9 +1,15 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/problem"
 	"github.com/holdfast-dev/holdfast/protocol"
@@ -22,8 +28,37 @@ func protocols() []protocol.Protocol {
 func (s *Server) addProtocols(mux *http.ServeMux) {
 	s.protocols = protocols()
 	for _, p := range s.protocols {
-		p.Routes(mux, host{s})
+		for _, route := range p.Routes() {
+			mux.Handle(route.Pattern, s.withBody(route.Handler(p, host{s})))
+		}
+		mux.HandleFunc(p.Prefix(), func(w http.ResponseWriter, r *http.Request) {
+			p.WriteProblem(w, problem.New(http.StatusNotFound, problem.CodeNoRoute, "there is no "+r.Method+" "+r.URL.Path+" here"))
+		})
 	}
+}
+
+// withBody reads the body of a request before next sees it, within the limits
+// that the routes of the API have.
+func (s *Server) withBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		deadline := http.NewResponseController(w)
+		_ = deadline.SetReadDeadline(time.Now().Add(s.config.BodyWait)) // a request of this process cannot be slow
+		body, err := io.ReadAll(r.Body)
+		var large *http.MaxBytesError
+		switch {
+		case errors.As(err, &large) || int64(len(body)) > s.config.MaxBody:
+			s.writeProblem(w, r, statusProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", s.config.MaxBody)))
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			s.writeProblem(w, r, statusProblem(http.StatusRequestTimeout, "request body read timeout"))
+			return
+		case err != nil:
+			return // the client is gone
+		}
+		_ = deadline.SetReadDeadline(time.Time{}) // of the connection: its end is how the server learns that the client goes away
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
 }
 
 // writeProblem writes a problem as the caller of a path reads it.
@@ -48,6 +83,10 @@ func (h host) Agents() []string {
 }
 
 func (h host) Agent(name string) (session.Definition, error) { return h.s.definition(name, nil) }
+
+func (h host) Problem(ctx context.Context, err error) *problem.Problem {
+	return h.s.problemOf(ctx, err)
+}
 
 func (h host) Models() []string {
 	if h.s.config.Models == nil {

@@ -285,7 +285,7 @@ func register[I, O any](s *Server, scope apikey.Scope, op huma.Operation, handle
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callerOf(ctx)
 		c.operation, c.missing = op.OperationID, s.config.Missing
-		if err := s.permit(c, scope); err != nil {
+		if err := c.Permit(scope); err != nil {
 			return nil, err
 		}
 		out, err := handle(ctx, c, in)

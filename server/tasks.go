@@ -268,7 +268,7 @@ func (s *Server) taskSpec(c caller, in *startTaskInput) (task.Spec, error) {
 		return spec, err
 	}
 	if criteria := b.SuccessCriteria; criteria != nil && criteria.Command != "" {
-		if err := s.permit(c, apikey.Approve); err != nil {
+		if err := c.Permit(apikey.Approve); err != nil {
 			return spec, err
 		}
 		if !spec.Workspace.Capabilities["shell"] {

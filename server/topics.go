@@ -103,7 +103,7 @@ func parseTopics(ctx context.Context, c caller, text string) (topics, error) {
 // or the server ends.
 func (s *Server) topicEvents(w http.ResponseWriter, r *http.Request) {
 	c := callerOf(r.Context())
-	if err := s.permit(c, apikey.Read); err != nil {
+	if err := c.Permit(apikey.Read); err != nil {
 		writeProblem(w, problem.Of(err))
 		return
 	}

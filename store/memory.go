@@ -49,6 +49,13 @@ type Memories interface {
 	// Afterwards versions begin at 1 again, and no tool call is known.
 	ForgetAll(ctx context.Context, o Owner, dry bool) (int, error)
 
+	// ForgetTranscripts takes everything that was said so far in the sessions of a
+	// user, deleted ones and forks too, out of Search, Unembedded and Nearest for
+	// good, and counts those sessions, or with dry only counts them. No rebuilt
+	// index has it again; what is said later is found. Transcripts stay as they
+	// are. After an error some of them may be left; call it again.
+	ForgetTranscripts(ctx context.Context, tenant, user string, dry bool) (int, error)
+
 	// Expired lists the newest entries of a tenant that have expired at an
 	// instant, the earliest first, at most limit (see PageLimit). They stay
 	// readable until they are forgotten.

@@ -1,5 +1,5 @@
 // Package worker works on what waits: interrupted turns, messages and responses
-// in inboxes, tasks, workflow runs and schedules, of all tenants.
+// in inboxes, tasks, workflow runs, schedules and facts to extract, of all tenants.
 //
 // The store is the queue. A worker asks it what waits and takes the lease of
 // what it works on, so any number of workers can share a store, and work whose
@@ -65,6 +65,8 @@ const (
 	minPause  = 50 * time.Millisecond
 	fireEvery = 5 * time.Second // at least, to see new schedules
 	mostTries = 1000            // failures that are remembered
+
+	factsEvery = time.Minute // facts that others have left are looked for
 )
 
 // Worker works on sessions. Make one with New.
@@ -130,11 +132,12 @@ func (w *Worker) Run(ctx context.Context) {
 		defer stop()
 		news = all
 	}
-	var firing sync.WaitGroup
+	var beside sync.WaitGroup
 	if w.c.Fire != nil {
-		firing.Go(func() { w.fire(ctx) })
+		beside.Go(func() { w.fire(ctx) })
 	}
-	defer firing.Wait()
+	beside.Go(func() { w.extractFacts(ctx) })
+	defer beside.Wait()
 	for ctx.Err() == nil {
 		if err := w.look(ctx, working); err != nil && ctx.Err() == nil {
 			w.log.Warn("what waits could not be read", "error", err)
@@ -172,6 +175,25 @@ func (w *Worker) fire(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
+		}
+	}
+}
+
+// extractFacts extracts the facts of turns whose processes ended before they did,
+// until the context ends.
+func (w *Worker) extractFacts(ctx context.Context) {
+	for {
+		if !w.c.Paused() {
+			if n, err := w.c.Runtime.ExtractOwedFacts(ctx); err != nil && ctx.Err() == nil {
+				w.log.Warn("facts that others have left were not extracted", "error", err)
+			} else if n > 0 {
+				w.log.Info("extracted the facts of turns that others have left", "turns", n)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(factsEvery):
 		}
 	}
 }

@@ -153,13 +153,51 @@ func ifVersionOption(cmd *cobra.Command, version int64) []memory.Option {
 }
 
 func (p *program) memoryForgetCommand() *cobra.Command {
+	var yes bool
+	all := memory.Forgetting{Scope: memory.ScopeUser}
 	cmd := &cobra.Command{
-		Use: "forget REF KEY", Short: "remove a stored value with all its versions", Args: cobra.ExactArgs(2),
-		Long: "Remove what is stored under a key, with all its versions. With --json: the key.",
+		Use: "forget REF KEY | --user NAME", Short: "remove a stored value with all its versions, or all that is remembered for a user", Args: cobra.RangeArgs(0, 2),
+		Long: `Remove what is stored under a key, with all its versions. With --json: the key.
+
+With --user remove everything that is remembered for a user: values, shared blocks and facts.
+What was said stays in the sessions and is found there, unless --transcripts takes it out of
+search for good. With --json: how many values and sessions.`,
 	}
-	cmd.RunE = p.onMemory(addScopeFlag(cmd), func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error {
+	one := p.onMemory(addScopeFlag(cmd), func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error {
 		return p.forgetMemory(ctx, m, scope, args[0])
 	})
+	everything := p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
+		if err := p.Confirm(ctx, yes || all.DryRun, "Forget everything about "+terminal.OneLine(all.Owner)+" for good?"); err != nil {
+			return err
+		}
+		n, err := e.Forget(ctx, all)
+		if err != nil {
+			return err
+		}
+		verb := "forgot"
+		if all.DryRun {
+			verb = "would forget"
+		}
+		return p.PrintResult(n, "%s %s and the transcripts of %s", verb, terminal.CountOf(n.Entries, "value"), terminal.CountOf(n.Sessions, "session"))
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case all.Owner == "" && (all.Transcripts || all.DryRun):
+			return &session.InvalidError{Field: "user", Reason: "--transcripts and --dry-run are for all that a user has; give --user"}
+		case all.Owner == "" && len(args) != 2:
+			return &session.InvalidError{Field: "forget", Reason: "give a session and a key, or --user"}
+		case all.Owner == "":
+			return one(cmd, args)
+		case len(args) > 0:
+			return &session.InvalidError{Field: "forget", Reason: "give either a session and a key, or --user"}
+		}
+		return everything(cmd, args)
+	}
+	f := cmd.Flags()
+	f.StringVar(&all.Owner, "user", "", "everything that is remembered for the user `NAME`")
+	f.BoolVar(&all.Transcripts, "transcripts", false, "with --user: what was said so far in the user's sessions is not found any more; it stays readable")
+	f.BoolVar(&all.DryRun, "dry-run", false, "with --user: change nothing, only count")
+	f.BoolVarP(&yes, "yes", "y", false, "with --user: do not ask for confirmation")
 	return cmd
 }
 

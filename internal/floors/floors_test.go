@@ -104,6 +104,9 @@ var building = map[string]place{
 	"protocol/aisdk":  {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 
+	// Servers for the tests of protocols.
+	"protocol/protocoltest": {floor: 6, picks: true},
+
 	// The page, as it is built.
 	"internal/web": {floor: 0},
 

@@ -35,6 +35,7 @@ type sessions interface {
 	Holder(ctx context.Context, id string) (store.Lease, bool, error)
 	Memory(ctx context.Context, id string) (memory.Handle, error)
 	ExtractFacts(ctx context.Context, id string) (int, error)
+	Forget(ctx context.Context, f memory.Forgetting) (memory.Forgotten, error)
 
 	Log(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error]
 	Watch(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error]

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
@@ -23,31 +22,16 @@ type Protocol struct{}
 // Prefix is /agui/.
 func (Protocol) Prefix() string { return "/agui/" }
 
-// Routes adds the routes.
-func (p Protocol) Routes(mux *http.ServeMux, host protocol.Host) {
-	mux.HandleFunc("POST /agui/{agent}", func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{Call: host.Call(r), w: w, r: r, host: host}
-		err := x.Permit(apikey.Write)
-		if err == nil {
-			err = x.run()
-		}
-		if err != nil && !x.begun {
-			p.WriteProblem(w, problem.Of(err))
-		}
-	})
-	mux.HandleFunc("/agui/", func(w http.ResponseWriter, r *http.Request) {
-		p.WriteProblem(w, problem.New(http.StatusNotFound, problem.CodeNoRoute, "there is no "+r.Method+" "+r.URL.Path+" here"))
-	})
+// Routes are the routes.
+func (Protocol) Routes() []protocol.Route {
+	return []protocol.Route{
+		{Pattern: "POST /agui/{agent}", Scope: apikey.Write, Serve: func(x *protocol.Exchange) error { return (&exchange{Exchange: x}).run() }},
+	}
 }
 
 // WriteProblem writes an error as JSON: clients show it as it is.
 func (Protocol) WriteProblem(w http.ResponseWriter, p *problem.Problem) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
-	}
+	protocol.SetProblemHeader(w.Header(), p, "application/json")
 	w.WriteHeader(max(p.Status, http.StatusBadRequest))
 	if err := json.NewEncoder(w).Encode(p); err != nil {
 		return // the client is gone
@@ -56,21 +40,15 @@ func (Protocol) WriteProblem(w http.ResponseWriter, p *problem.Problem) {
 
 // exchange is one request and its response.
 type exchange struct {
-	*protocol.Call
-	w     http.ResponseWriter
-	r     *http.Request
-	host  protocol.Host
-	in    input
-	begun bool // the stream has begun: an error is an event of it
+	*protocol.Exchange
+	in input
 }
-
-func invalid(field, reason string) error { return &session.InvalidError{Field: field, Reason: reason} }
 
 // run carries out what a request brings: a message, or responses to calls that
 // wait. One that brings nothing new shows the answer in progress, or where the
 // thread stands: clients do that to resume.
 func (x *exchange) run() error {
-	if err := x.in.read(x.r.Body); err != nil {
+	if err := x.in.read(x.Request.Body); err != nil {
 		return err
 	}
 	s, fresh, err := x.thread()
@@ -102,7 +80,7 @@ func (x *exchange) run() error {
 		for i, r := range responses {
 			own[i] = r.Response
 		}
-		t, done, err = x.Respond(x.r.Context(), s, own, false)
+		t, done, err = x.Respond(x.Request.Context(), s, own, false)
 	}
 	if err != nil {
 		return err
@@ -113,17 +91,17 @@ func (x *exchange) run() error {
 // thread returns the session of the thread, and the message that it does not
 // have. A new thread begins with a message.
 func (x *exchange) thread() (session.Session, *message, error) {
-	def, err := x.host.Agent(x.r.PathValue("agent"))
+	def, err := x.Host.Agent(x.Request.PathValue("agent"))
 	if err != nil {
 		return session.Session{}, nil, err
 	}
 	said := slices.IndexFunc(x.in.Messages, func(m message) bool { return m.Role == "user" })
 	if said < 0 {
-		if _, err := x.Settled(x.r.Context(), x.in.ThreadID); errors.Is(err, session.ErrNotFound) {
-			return session.Session{}, nil, invalid("messages", "a new thread begins with a message of a user")
+		if _, err := x.Settled(x.Request.Context(), x.in.ThreadID); errors.Is(err, session.ErrNotFound) {
+			return session.Session{}, nil, protocol.Invalid("messages", "a new thread begins with a message of a user")
 		}
 	}
-	s, err := x.Chat(x.r.Context(), def, x.in.ThreadID, "threadId")
+	s, err := x.Chat(x.Request.Context(), def, x.in.ThreadID, "threadId")
 	if err != nil || said < 0 {
 		return s, nil, err
 	}
@@ -141,13 +119,13 @@ func (x *exchange) say(s session.Session, m message) (protocol.Turn, <-chan erro
 		return protocol.Turn{}, nil, err
 	}
 	sent := session.Message{ID: m.ID, Role: session.RoleUser, Name: m.Name, Content: append(content, x.in.contextParts()...)}
-	return x.Send(x.r.Context(), s, holdfast.SendMessage{Message: &sent, Tools: x.in.clientTools()}, false)
+	return x.Send(x.Request.Context(), s, holdfast.SendMessage{Message: &sent, Tools: x.in.clientTools()}, false)
 }
 
 // show sends the whole answer in progress again, and the rest as it comes. In a
 // thread without one, it sends where the thread stands.
 func (x *exchange) show(s session.Session) error {
-	t, open, err := x.Current(x.r.Context(), s)
+	t, open, err := x.Current(x.Request.Context(), s)
 	if err != nil {
 		return err
 	}
@@ -167,19 +145,10 @@ func (x *exchange) stream(s session.Session, t protocol.Turn, done <-chan error,
 		if again {
 			e.resync(t.After)
 		}
-		err := x.Stream(x.r.Context(), t, out, func(step protocol.Step) bool {
-			if step.End && done != nil {
-				select {
-				case <-done: // the next request finds it saved
-				case <-x.r.Context().Done():
-				}
-			}
-			return e.step(step)
-		})
-		if err != nil {
+		if err := x.Stream(t, out, done, e.step); err != nil {
 			return err
 		}
-		now, err := x.Settled(x.r.Context(), s.ID())
+		now, err := x.Settled(x.Request.Context(), s.ID())
 		if err != nil {
 			return err
 		}
@@ -198,28 +167,20 @@ func (x *exchange) finish(e *encoder, s session.Session) error {
 
 // withStream sends the events of a run between its first and its last.
 func (x *exchange) withStream(s session.Session, send func(*encoder, *sse.Writer) error) error {
-	closed, err := x.OpenStream()
-	if err != nil {
+	return x.WriteEvents(func(out *sse.Writer) error {
+		e := newEncoder(&x.in, s, func(v any) bool { return out.Send("", "", v) }, x.transcript)
+		e.start()
+		err := send(e, out)
+		if err != nil && x.Request.Context().Err() == nil {
+			e.fail(problem.Of(err).Detail, problem.Of(err).Code)
+		}
 		return err
-	}
-	defer closed()
-	out := sse.NewWriter(x.w, x.WriteWait)
-	x.begun = true
-	if !out.Begin(0) {
-		return nil
-	}
-	e := newEncoder(&x.in, s, func(v any) bool { return out.Send("", "", v) }, x.transcript)
-	e.start()
-	err = send(e, out)
-	if err != nil && x.r.Context().Err() == nil {
-		e.fail(problem.Of(err).Detail, problem.Of(err).Code)
-	}
-	return err
+	})
 }
 
 // transcript returns the messages of the thread to a change.
 func (x *exchange) transcript(to int64) ([]message, error) {
-	s, err := x.Runtime.Get(x.r.Context(), x.in.ThreadID, holdfast.WithTail())
+	s, err := x.Runtime.Get(x.Request.Context(), x.in.ThreadID, holdfast.WithTail())
 	if err != nil {
 		return nil, err
 	}

@@ -1,41 +1,25 @@
 package agui_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/protocol/protocoltest"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store/sqlite"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// agents has one agent, and its subagent.
-type agents struct{}
-
-func (agents) Names() []string { return []string{"helper"} }
-func (agents) Get(name string) (session.Definition, error) {
-	if name == "cook" {
-		return session.Definition{Name: "cook", Model: "m", Tools: []string{tool.AskPersonName}}, nil
-	}
-	if name != "helper" {
-		return session.Definition{}, &session.NotFoundError{What: "agent", ID: name}
-	}
-	return session.Definition{Name: "helper", Model: "m", Subagents: []string{"cook"}}, nil
+// agents are one agent, and its subagent.
+var agents = protocoltest.Agents{
+	"cook":   {Name: "cook", Model: "m", Tools: []string{tool.AskPersonName}},
+	"helper": {Name: "helper", Model: "m", Subagents: []string{"cook"}},
 }
 
 // model answers. With a channel, its first attempt fails after the reader has
@@ -60,83 +44,6 @@ func (m *model) Infer(ctx context.Context, _ llm.Request, emit func(llm.Delta)) 
 	emit(llm.Delta{Text: "valid words"})
 	content := session.Content{{Type: session.PartReasoning, Text: "valid thought"}, {Type: session.PartText, Text: "valid words"}}
 	return llm.Response{Content: content, FinishReason: "stop"}, nil
-}
-
-// site is a server with the agent.
-type site struct {
-	t     *testing.T
-	model *model
-	url   string
-	keys  *apikey.Keys
-}
-
-func newSite(t *testing.T, m *model) site {
-	t.Helper()
-	return newSiteOf(t, m, m)
-}
-
-func newSiteOf(t *testing.T, m *model, answers llm.Model) site {
-	t.Helper()
-	tools, err := tool.NewSet(tool.AskPerson())
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = st.Close() })
-	rt, err := holdfast.New(holdfast.Config{Store: st, Models: llm.Map{"m": answers}, DefaultModel: "m", Tools: tools, Definitions: agents{}, Backoff: func(int) time.Duration { return 0 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = rt.Close() })
-	keys := apikey.New(rt, nil)
-	s, err := server.New(server.Config{Runtime: rt, Keys: keys, Agents: agents{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httptest.NewServer(s)
-	t.Cleanup(func() { s.Close(); h.Close() })
-	return site{t, m, h.URL, keys}
-}
-
-func (s site) key(tenant string, scopes ...apikey.Scope) string {
-	s.t.Helper()
-	_, secret, err := s.keys.Create(s.t.Context(), apikey.Key{Tenant: tenant, Scopes: scopes}, "test")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return secret
-}
-
-func (s site) post(path, key, body string) (int, string) {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+key)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	var b strings.Builder
-	for in := bufio.NewReader(response.Body); ; {
-		line, err := in.ReadString('\n')
-		b.WriteString(line)
-		if strings.Contains(line, "void words") {
-			close(s.model.seen)
-		}
-		if err == io.EOF {
-			return response.StatusCode, b.String()
-		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
-	}
 }
 
 type message struct{ ID, Role, Content string }
@@ -207,11 +114,17 @@ func runInput(thread, run string) string {
 // next is not added to it.
 func TestRun_takesBackWhatFailed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, &model{seen: make(chan struct{})})
-	key := s.key("default", apikey.Read, apikey.Write)
+	m := &model{seen: make(chan struct{})}
+	s := protocoltest.Start(t, m, agents)
+	see := func(line string) {
+		if strings.Contains(line, "void words") {
+			close(m.seen)
+		}
+	}
+	key := s.Key("default", apikey.Read, apikey.Write)
 	want := []string{"user go", "reasoning valid thought", "assistant valid words"}
 	for _, again := range []bool{false, true} { // the same run again shows the same
-		status, body := s.post("/agui/helper", key, runInput("thread", "run"))
+		status, body := s.Do("POST", "/agui/helper", key, runInput("thread", "run"), see)
 		messages, last := reduce(t, body)
 		var said []string
 		for _, m := range messages {
@@ -255,11 +168,11 @@ func (asking) Infer(_ context.Context, r llm.Request, _ func(llm.Delta)) (llm.Re
 // What a subagent waits for is responded to through the runs of the thread.
 func TestRun_respondsToASubagent(t *testing.T) {
 	t.Parallel()
-	s := newSiteOf(t, nil, asking{})
-	key := s.key("default", apikey.Read, apikey.Write)
+	s := protocoltest.Start(t, asking{}, agents, tool.AskPerson())
+	key := s.Key("default", apikey.Read, apikey.Write)
 	body := runInput("thread", "run")
 	for _, salt := range []string{"none", "a little"} {
-		_, events := s.post("/agui/helper", key, body)
+		_, events := s.Do("POST", "/agui/helper", key, body)
 		var end struct {
 			Outcome struct {
 				Type       string
@@ -274,14 +187,14 @@ func TestRun_respondsToASubagent(t *testing.T) {
 		if len(waits) != 1 || waits[0].Reason != "input_required" || !strings.Contains(waits[0].Message, "How much salt?") || !strings.HasPrefix(waits[0].ID, waits[0].SubagentRunID+"/") {
 			t.Fatalf("the run ends with %s", last)
 		}
-		if status, refused := s.post("/agui/helper", key, strings.ReplaceAll(runInput("thread", "other"), "m-thread", "m-other")); status != 409 || !strings.Contains(refused, waits[0].ID) {
+		if status, refused := s.Do("POST", "/agui/helper", key, strings.ReplaceAll(runInput("thread", "other"), "m-thread", "m-other")); status != 409 || !strings.Contains(refused, waits[0].ID) {
 			t.Errorf("another message: %d %s", status, refused)
 		}
 		resume := `"resume":[{"interruptId":"` + waits[0].ID + `","status":"resolved","payload":"` + salt + `"}],"state":{}`
 		body = strings.Replace(runInput("thread", "run "+salt), `"state":{}`, resume, 1)
 	}
 	for range 2 { // again, it is harmless
-		if _, events := s.post("/agui/helper", key, body); !strings.Contains(events, "helper heard cook heard") || !strings.Contains(events, `"type":"success"`) || !strings.Contains(events, "a little") {
+		if _, events := s.Do("POST", "/agui/helper", key, body); !strings.Contains(events, "helper heard cook heard") || !strings.Contains(events, `"type":"success"`) || !strings.Contains(events, "a little") {
 			t.Errorf("at the end: %s", events)
 		}
 	}
@@ -289,9 +202,9 @@ func TestRun_respondsToASubagent(t *testing.T) {
 
 func TestRun_refuses(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, &model{})
-	own, reader := s.key("default", apikey.Read, apikey.Write), s.key("default", apikey.Read)
-	if status, body := s.post("/agui/helper", own, runInput("owned", "1")); status != 200 || !strings.Contains(body, "valid words") {
+	s := protocoltest.Start(t, &model{}, agents)
+	own, reader := s.Key("default", apikey.Read, apikey.Write), s.Key("default", apikey.Read)
+	if status, body := s.Do("POST", "/agui/helper", own, runInput("owned", "1")); status != 200 || !strings.Contains(body, "valid words") {
 		t.Fatalf("%d %s", status, body)
 	}
 	with := func(field string) string { return strings.Replace(runInput("x", "1"), `"state":{}`, field, 1) }
@@ -313,14 +226,14 @@ func TestRun_refuses(t *testing.T) {
 		{"/agui/helper", own, strings.Replace(runInput("x", "1"), `"tools":[]`, `"tools":[{"name":"t","metadata":{"a":1}}]`, 1), 422, "metadata"},
 		{"/agui/helper", own, strings.Replace(runInput("x", "1"), `"content":"go"`, `"content":[{"type":"hologram"}]`, 1), 422, "hologram"},
 	} {
-		status, body := s.post(c.path, c.key, c.body)
+		status, body := s.Do("POST", c.path, c.key, c.body)
 		if status != c.status || !strings.Contains(body, c.says) || strings.Contains(body, "valid words") {
 			t.Errorf("%s %s: %d %s", c.path, c.body, status, body)
 		}
 	}
 	// Another tenant has no such thread: it begins one of its own.
-	other := s.key("other", apikey.Read, apikey.Write)
-	if status, body := s.post("/agui/helper", other, `{"threadId":"owned","runId":"1","messages":[]}`); status != 422 || strings.Contains(body, "valid words") {
+	other := s.Key("other", apikey.Read, apikey.Write)
+	if status, body := s.Do("POST", "/agui/helper", other, `{"threadId":"owned","runId":"1","messages":[]}`); status != 422 || strings.Contains(body, "valid words") {
 		t.Errorf("another tenant reads a thread: %d %s", status, body)
 	}
 }

@@ -76,28 +76,23 @@ type encoder struct {
 	transcript func(to int64) ([]message, error)
 	gone       bool
 
-	seq    int64            // the last change that was taken in
-	state  session.Values   // as the client has it
-	tasks  json.RawMessage  // of the session when the run began
-	texts  map[string]*said // what is open, by item
-	calls  map[string]bool  // that were sent, or whose call the client has
-	used   map[string]bool  // ids of reasoning that the client has
-	stale  bool             // the client has what was taken back
-	synced bool             // it was told once: at the end it is told again
-	models []string         // that were asked
+	seq    int64           // the last change that was taken in
+	state  session.Values  // as the client has it
+	tasks  json.RawMessage // of the session when the run began
+	texts  protocol.Texts
+	ids    map[string]string // of texts and reasoning, by item
+	calls  map[string]bool   // that were sent, or whose call the client has
+	used   map[string]bool   // ids of reasoning that the client has
+	stale  bool              // the client has what was taken back
+	synced bool              // it was told once: at the end it is told again
+	models []string          // that were asked
 	spent  map[string]session.Usage
-}
-
-// said is a text or reasoning that is open.
-type said struct {
-	id   string
-	sent int // bytes
 }
 
 func newEncoder(in *input, s session.Session, write func(any) bool, transcript func(int64) ([]message, error)) *encoder {
 	e := &encoder{
 		in: in, write: write, transcript: transcript, state: variablesOf(s), tasks: s.Metadata()[tasksKey],
-		texts: map[string]*said{}, calls: map[string]bool{}, used: map[string]bool{}, spent: map[string]session.Usage{},
+		texts: protocol.Texts{}, ids: map[string]string{}, calls: map[string]bool{}, used: map[string]bool{}, spent: map[string]session.Usage{},
 	}
 	for _, m := range in.Messages {
 		if m.Role == "reasoning" {
@@ -184,38 +179,30 @@ func (e *encoder) show(c projector.Change) {
 
 // say shows a text or reasoning, as it grows or whole.
 func (e *encoder) say(c projector.Change, text, kind, role string) {
-	open := e.texts[c.Item.ID]
-	switch c.Op {
-	case projector.Added:
-		open = &said{id: e.newID(c.Item.ID, role)}
-		e.texts[c.Item.ID] = open
+	e.stale = e.stale || c.Op == projector.Withdrawn
+	piece, open, ends := e.texts.Next(c, text)
+	if !open {
+		return
+	}
+	if c.Op == projector.Added {
+		e.ids[c.Item.ID] = e.newID(c.Item.ID, role)
+	}
+	id := e.ids[c.Item.ID]
+	if c.Op == projector.Added {
 		if role == "reasoning" {
-			e.send(event{Type: "REASONING_START", MessageID: open.id})
+			e.send(event{Type: "REASONING_START", MessageID: id})
 		}
-		e.send(event{Type: kind + "_START", MessageID: open.id, Role: role})
-	case projector.Withdrawn:
-		e.stale = true
+		e.send(event{Type: kind + "_START", MessageID: id, Role: role})
 	}
-	if open == nil {
+	if piece != "" {
+		e.send(event{Type: kind + "_CONTENT", MessageID: id, Delta: piece})
+	}
+	if !ends {
 		return
 	}
-	switch c.Op {
-	case projector.Withdrawn:
-		text = ""
-	case projector.Finished:
-		text = text[min(open.sent, len(text)):]
-	}
-	if text != "" {
-		open.sent += len(text)
-		e.send(event{Type: kind + "_CONTENT", MessageID: open.id, Delta: text})
-	}
-	if c.Op != projector.Finished && c.Op != projector.Withdrawn {
-		return
-	}
-	delete(e.texts, c.Item.ID)
-	e.send(event{Type: kind + "_END", MessageID: open.id})
+	e.send(event{Type: kind + "_END", MessageID: id})
 	if role == "reasoning" {
-		e.send(event{Type: "REASONING_END", MessageID: open.id})
+		e.send(event{Type: "REASONING_END", MessageID: id})
 	}
 }
 

@@ -57,23 +57,23 @@ func (in *input) read(body io.Reader) error {
 	case err != nil:
 		return err
 	case in.ThreadID == "":
-		return invalid("threadId", "it is missing")
+		return protocol.Invalid("threadId", "it is missing")
 	case in.RunID == "":
-		return invalid("runId", "it is missing")
+		return protocol.Invalid("runId", "it is missing")
 	case in.ProtocolVersion != "" && !knownVersion.MatchString(in.ProtocolVersion):
-		return invalid("protocolVersion", "the server speaks 1.0")
+		return protocol.Invalid("protocolVersion", "the server speaks 1.0")
 	}
 	for name := range in.ForwardedProps {
-		return invalid("forwardedProps."+name, "it is not supported here")
+		return protocol.Invalid("forwardedProps."+name, "it is not supported here")
 	}
 	for _, t := range in.Tools {
 		if len(t.Metadata) > 0 {
-			return invalid("tools", "the metadata of the tool "+t.Name+" is not supported here")
+			return protocol.Invalid("tools", "the metadata of the tool "+t.Name+" is not supported here")
 		}
 	}
 	for _, m := range in.Messages {
 		if m.Role == "system" || m.Role == "developer" {
-			return invalid("messages", "a message of the role "+m.Role+" is not supported here: the agent has its own instructions")
+			return protocol.Invalid("messages", "a message of the role "+m.Role+" is not supported here: the agent has its own instructions")
 		}
 	}
 	if n := len(in.Messages); n > 0 && in.Messages[n-1].Role == "user" {
@@ -83,7 +83,7 @@ func (in *input) read(body io.Reader) error {
 	}
 	if state := bytes.TrimSpace(in.State); len(state) > 0 && string(state) != "null" {
 		if json.Unmarshal(state, &in.state) != nil {
-			return invalid("state", "it is not an object")
+			return protocol.Invalid("state", "it is not an object")
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/protocol"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -76,7 +77,7 @@ func (x *exchange) waiting(s session.Session, subagent string) ([]waitingCall, e
 		}
 		var below []waitingCall
 		if p.ChildID != "" {
-			child, err := x.Settled(x.r.Context(), p.ChildID)
+			child, err := x.Settled(x.Request.Context(), p.ChildID)
 			if err == nil && child.Waiting() {
 				below, err = x.waiting(child, p.ChildID)
 			}
@@ -164,9 +165,9 @@ func (x *exchange) responses(s session.Session, fresh bool) ([]response, error) 
 	}
 	switch {
 	case len(responses) > 0 && len(missing) > 0:
-		return nil, invalid("resume", "these calls wait too, and the run must respond to all: "+strings.Join(missing, ", "))
+		return nil, protocol.Invalid("resume", "these calls wait too, and the run must respond to all: "+strings.Join(missing, ", "))
 	case len(responses) > 0 && fresh:
-		return nil, invalid("messages", "a run that responds to calls takes no new message; send it in the next run")
+		return nil, protocol.Invalid("messages", "a run that responds to calls takes no new message; send it in the next run")
 	case asked && fresh:
 		return nil, problem.New(409, "waiting", "the thread waits for responses to "+strings.Join(missing, ", ")+"; resume them first")
 	}
@@ -179,7 +180,7 @@ func (x *exchange) response(p waitingCall) (r session.Response, brought bool, er
 	at := slices.IndexFunc(x.in.Resume, func(e resumeEntry) bool { return e.InterruptID == p.interruptID() })
 	switch {
 	case p.ChildID != "" && at >= 0:
-		return r, false, invalid("resume", "the call "+p.ID+" waits for the end of the session "+p.ChildID+" of a subagent, which waits for nobody")
+		return r, false, protocol.Invalid("resume", "the call "+p.ID+" waits for the end of the session "+p.ChildID+" of a subagent, which waits for nobody")
 	case p.byClient():
 		m := x.in.result(p.CallID)
 		if m == nil {
@@ -197,7 +198,7 @@ func (x *exchange) response(p waitingCall) (r session.Response, brought bool, er
 	case e.Status == "cancelled":
 		r.Action = session.RespondDeny
 	case e.Status != "resolved":
-		return r, false, invalid("resume", "the status "+e.Status+" is neither resolved nor cancelled")
+		return r, false, protocol.Invalid("resume", "the status "+e.Status+" is neither resolved nor cancelled")
 	case p.Kind == session.PendingApproval:
 		err = readApproval(e.Payload, &r)
 	default:
@@ -205,7 +206,7 @@ func (x *exchange) response(p waitingCall) (r session.Response, brought bool, er
 			r.Action = session.RespondAnswer
 		}
 		if json.Unmarshal(e.Payload, &r.Text) != nil {
-			err = invalid("resume", "the payload for "+p.interruptID()+" is not a text")
+			err = protocol.Invalid("resume", "the payload for "+p.interruptID()+" is not a text")
 		}
 	}
 	if err == nil && p.Kind == session.PendingApproval {
@@ -225,7 +226,7 @@ func readApproval(payload json.RawMessage, r *session.Response) error {
 			Approved *bool `json:"approved"`
 		}
 		if json.Unmarshal(payload, &given) != nil || given.Approved == nil {
-			return invalid("resume", "the payload for "+r.PendingID+" does not say whether it is approved")
+			return protocol.Invalid("resume", "the payload for "+r.PendingID+" does not say whether it is approved")
 		}
 		in = given.approvalPayload
 		in.Approved = *given.Approved

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/projector"
+	"github.com/holdfast-dev/holdfast/protocol"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -77,7 +78,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 // read returns the parts of the content.
 func (m message) read() ([]part, error) {
 	if m.Content == nil || m.Content.unknown {
-		return nil, invalid("messages", "the content of the message "+m.ID+" is neither a text nor a list of parts")
+		return nil, protocol.Invalid("messages", "the content of the message "+m.ID+" is neither a text nor a list of parts")
 	}
 	return m.Content.parts, nil
 }
@@ -102,7 +103,7 @@ func (m message) parts() (session.Content, error) {
 		case media && p.Source != nil && p.Source.Type == "file":
 			says = append(says, session.Part{Type: kind, FileID: p.Source.Value, MediaType: p.Source.MimeType})
 		default:
-			return nil, invalid("messages", "a part of the type "+p.Type+" is not supported in a message of a user, or lacks what it must have")
+			return nil, protocol.Invalid("messages", "a part of the type "+p.Type+" is not supported in a message of a user, or lacks what it must have")
 		}
 	}
 	return says, nil
@@ -117,7 +118,7 @@ func (m message) resultText() (string, error) {
 	var text strings.Builder
 	for _, p := range parts {
 		if p.Type != "text" || p.Text == nil {
-			return "", invalid("messages", "a part of the type "+p.Type+" is not supported in the result of a tool")
+			return "", protocol.Invalid("messages", "a part of the type "+p.Type+" is not supported in the result of a tool")
 		}
 		text.WriteString(*p.Text)
 	}

@@ -36,7 +36,7 @@ func (x *exchange) storeState(s session.Session) (session.Session, error) {
 	for _, key := range changed {
 		var err error
 		store := holdfast.StoreVariable{Key: key, Value: x.in.state[key]}
-		if s, err = x.Runtime.Execute(x.r.Context(), s.ID(), store, holdfast.IfVersion(s.Version())); err != nil {
+		if s, err = x.Runtime.Execute(x.Request.Context(), s.ID(), store, holdfast.IfVersion(s.Version())); err != nil {
 			return s, err
 		}
 	}

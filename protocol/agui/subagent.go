@@ -21,7 +21,7 @@ func (x *exchange) respondBelow(s session.Session, responses []response) error {
 			id = r.subagent
 			ids = append(ids, id)
 		}
-		if err := x.Runtime.Respond(x.r.Context(), id, r.Response); err != nil {
+		if err := x.Runtime.Respond(x.Request.Context(), id, r.Response); err != nil {
 			return err
 		}
 	}
@@ -30,7 +30,7 @@ func (x *exchange) respondBelow(s session.Session, responses []response) error {
 	if slices.ContainsFunc(responses, func(r response) bool { return r.subagent == "" }) {
 		ids = append(ids, s.ID())
 	}
-	done, err := x.ContinueAll(x.r.Context(), ids)
+	done, err := x.ContinueAll(x.Request.Context(), ids)
 	if err != nil {
 		return err
 	}
@@ -38,21 +38,21 @@ func (x *exchange) respondBelow(s session.Session, responses []response) error {
 		if err := x.rest(done, out); err != nil {
 			return err
 		}
-		now, err := x.Settled(x.r.Context(), s.ID())
+		now, err := x.Settled(x.Request.Context(), s.ID())
 		if err != nil {
 			return err
 		}
 		if now.Running() && !now.Waiting() { // somebody else works on it
-			err = x.Stream(x.r.Context(), t, out, e.step)
+			err = x.Stream(t, out, nil, e.step)
 		} else {
 			var steps []protocol.Step
-			steps, _, err = x.Read(x.r.Context(), t)
+			steps, _, err = x.Read(x.Request.Context(), t)
 			for _, step := range steps {
 				e.step(step)
 			}
 		}
 		if err == nil {
-			now, err = x.Settled(x.r.Context(), s.ID())
+			now, err = x.Settled(x.Request.Context(), s.ID())
 		}
 		if err != nil {
 			return err
@@ -71,8 +71,8 @@ func (x *exchange) rest(done <-chan error, out *sse.Writer) error {
 			return nil
 		case <-x.Drain:
 			return session.ErrClosed
-		case <-x.r.Context().Done():
-			return x.r.Context().Err()
+		case <-x.Request.Context().Done():
+			return x.Request.Context().Err()
 		case <-beat.C:
 			out.Beat()
 		}

@@ -24,47 +24,23 @@ type Protocol struct{}
 // Prefix is /aisdk/.
 func (Protocol) Prefix() string { return "/aisdk/" }
 
-// Routes adds the routes.
-func (p Protocol) Routes(mux *http.ServeMux, host protocol.Host) {
-	add := func(pattern string, scope apikey.Scope, serve func(*exchange) error) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			x := &exchange{Call: host.Call(r), w: w, r: r, host: host}
-			err := x.Permit(scope)
-			if err == nil {
-				err = serve(x)
-			}
-			if err != nil && !x.begun {
-				p.WriteProblem(w, problem.Of(err))
-			}
-		})
+// Routes are the routes.
+func (Protocol) Routes() []protocol.Route {
+	return []protocol.Route{
+		{Pattern: "POST /aisdk/{agent}", Scope: apikey.Write, Serve: func(x *protocol.Exchange) error { return (&exchange{x}).send() }},
+		{Pattern: "GET /aisdk/{agent}/{id}/stream", Scope: apikey.Read, Serve: func(x *protocol.Exchange) error { return (&exchange{x}).resume() }},
 	}
-	add("POST /aisdk/{agent}", apikey.Write, send)
-	add("GET /aisdk/{agent}/{id}/stream", apikey.Read, resume)
-	mux.HandleFunc("/aisdk/", func(w http.ResponseWriter, r *http.Request) {
-		p.WriteProblem(w, problem.New(http.StatusNotFound, problem.CodeNoRoute, "there is no "+r.Method+" "+r.URL.Path+" here"))
-	})
 }
 
 // WriteProblem writes an error as text: clients show it as it is.
 func (Protocol) WriteProblem(w http.ResponseWriter, p *problem.Problem) {
-	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
-	}
+	protocol.SetProblemHeader(w.Header(), p, "text/plain; charset=utf-8")
 	w.WriteHeader(max(p.Status, http.StatusBadRequest))
 	fmt.Fprintln(w, p.Detail)
 }
 
 // exchange is one request and its response.
-type exchange struct {
-	*protocol.Call
-	w     http.ResponseWriter
-	r     *http.Request
-	host  protocol.Host
-	begun bool // the stream has begun: an error is a chunk of it
-}
+type exchange struct{ *protocol.Exchange }
 
 // request is what a client sends. Tools are those that it carries out.
 type request struct {
@@ -99,25 +75,23 @@ type uiPart struct {
 	} `json:"approval"`
 }
 
-func invalid(field, reason string) error { return &session.InvalidError{Field: field, Reason: reason} }
-
-func send(x *exchange) error {
+func (x *exchange) send() error {
 	version, err := x.version()
 	if err != nil {
 		return err
 	}
 	var in request
-	if err := protocol.Decode(x.r.Body, &in, "id", "messages", "trigger", "messageId", "tools"); err != nil {
+	if err := protocol.Decode(x.Request.Body, &in, "id", "messages", "trigger", "messageId", "tools"); err != nil {
 		return err
 	}
 	if len(in.Messages) == 0 {
-		return invalid("messages", "there is none")
+		return protocol.Invalid("messages", "there is none")
 	}
-	def, err := x.host.Agent(x.r.PathValue("agent"))
+	def, err := x.Host.Agent(x.Request.PathValue("agent"))
 	if err != nil {
 		return err
 	}
-	s, err := x.Chat(x.r.Context(), def, in.ID, "id")
+	s, err := x.Chat(x.Request.Context(), def, in.ID, "id")
 	if err != nil {
 		return err
 	}
@@ -130,7 +104,7 @@ func send(x *exchange) error {
 		messageID = last.ID // what follows is a part of it
 		t, done, err = x.respond(s, last)
 	case last.Role != "user":
-		err = invalid("messages", "the last one is neither of a user nor of an assistant")
+		err = protocol.Invalid("messages", "the last one is neither of a user nor of an assistant")
 	case in.Trigger == "regenerate-message":
 		t, done, err = x.regenerate(s, last, in.Tools)
 	default:
@@ -145,13 +119,13 @@ func send(x *exchange) error {
 // version is of the client: what is newer than 5 must be asked for, because
 // clients refuse chunks that they do not know.
 func (x *exchange) version() (int, error) {
-	text := x.r.URL.Query().Get("ai")
+	text := x.Request.URL.Query().Get("ai")
 	if text == "" {
 		return 5, nil
 	}
 	v, err := strconv.Atoi(text)
 	if err != nil || v < 5 || v > 7 {
-		return 0, invalid("ai", "it is not 5, 6 or 7")
+		return 0, protocol.Invalid("ai", "it is not 5, 6 or 7")
 	}
 	return v, nil
 }
@@ -176,7 +150,7 @@ func (x *exchange) sendAs(s session.Session, m uiMessage, id string, tools []ses
 		return protocol.Turn{}, nil, err
 	}
 	message := session.Message{ID: id, Role: session.RoleUser, Content: content}
-	return x.Send(x.r.Context(), s, holdfast.SendMessage{Message: &message, Tools: tools}, false)
+	return x.Send(x.Request.Context(), s, holdfast.SendMessage{Message: &message, Tools: tools}, false)
 }
 
 func contentOf(m uiMessage) (session.Content, error) {
@@ -194,7 +168,7 @@ func contentOf(m uiMessage) (session.Content, error) {
 			part.MediaType = p.MediaType
 			content = append(content, part)
 		default:
-			return nil, invalid("messages", "a part of the type "+p.Type+" is not supported in a message of a user")
+			return nil, protocol.Invalid("messages", "a part of the type "+p.Type+" is not supported in a message of a user")
 		}
 	}
 	return content, nil
@@ -219,14 +193,14 @@ func (x *exchange) regenerate(s session.Session, m uiMessage, tools []session.Cl
 		return protocol.Turn{}, nil, err
 	}
 	version := int64(1)
-	for e, err := range x.Runtime.Log(x.r.Context(), s.ID(), sent.Seq-2) {
+	for e, err := range x.Runtime.Log(x.Request.Context(), s.ID(), sent.Seq-2) {
 		if err != nil {
 			return protocol.Turn{}, nil, err
 		}
 		version = max(e.Version, 1)
 		break
 	}
-	s, err := x.Runtime.Execute(x.r.Context(), s.ID(), holdfast.RewindSession{To: version}, holdfast.IfVersion(s.Version()))
+	s, err := x.Runtime.Execute(x.Request.Context(), s.ID(), holdfast.RewindSession{To: version}, holdfast.IfVersion(s.Version()))
 	if err != nil {
 		return protocol.Turn{}, nil, err
 	}
@@ -243,7 +217,7 @@ func (x *exchange) respond(s session.Session, m uiMessage) (protocol.Turn, <-cha
 		}
 		at := slices.IndexFunc(m.Parts, func(part uiPart) bool { return part.ToolCallID == p.CallID })
 		if at < 0 {
-			return protocol.Turn{}, nil, invalid("messages", "the call "+p.CallID+" waits, and the last message does not have it")
+			return protocol.Turn{}, nil, protocol.Invalid("messages", "the call "+p.CallID+" waits, and the last message does not have it")
 		}
 		r, err := x.response(p, m.Parts[at])
 		if err != nil {
@@ -252,12 +226,12 @@ func (x *exchange) respond(s session.Session, m uiMessage) (protocol.Turn, <-cha
 		responses = append(responses, r)
 	}
 	if len(responses) == 0 {
-		if t, open, err := x.Current(x.r.Context(), s); open || err != nil { // they were sent before
+		if t, open, err := x.Current(x.Request.Context(), s); open || err != nil { // they were sent before
 			return t, nil, err
 		}
-		return protocol.Turn{}, nil, invalid("messages", "the last one is of the assistant, and no call waits for a result")
+		return protocol.Turn{}, nil, protocol.Invalid("messages", "the last one is of the assistant, and no call waits for a result")
 	}
-	return x.Respond(x.r.Context(), s, responses, false)
+	return x.Respond(x.Request.Context(), s, responses, false)
 }
 
 func (x *exchange) response(p session.PendingCall, part uiPart) (session.Response, error) {
@@ -265,7 +239,7 @@ func (x *exchange) response(p session.PendingCall, part uiPart) (session.Respons
 	switch {
 	case p.Kind == session.PendingApproval:
 		if part.Approval == nil || part.Approval.Approved == nil {
-			return r, invalid("messages", "the call "+p.CallID+" waits for an approval")
+			return r, protocol.Invalid("messages", "the call "+p.CallID+" waits for an approval")
 		}
 		r.Action, r.Text = session.RespondDeny, part.Approval.Reason
 		if *part.Approval.Approved {
@@ -279,7 +253,7 @@ func (x *exchange) response(p session.PendingCall, part uiPart) (session.Respons
 			r.Text = string(part.Output)
 		}
 	default:
-		return r, invalid("messages", "the call "+p.CallID+" has no output")
+		return r, protocol.Invalid("messages", "the call "+p.CallID+" has no output")
 	}
 	if p.Kind == session.PendingQuestion {
 		r.Action = session.RespondAnswer
@@ -288,21 +262,21 @@ func (x *exchange) response(p session.PendingCall, part uiPart) (session.Respons
 }
 
 // resume sends the whole answer in progress again, and the rest as it comes.
-func resume(x *exchange) error {
+func (x *exchange) resume() error {
 	version, err := x.version()
 	if err != nil {
 		return err
 	}
-	s, err := x.Settled(x.r.Context(), x.r.PathValue("id"))
+	s, err := x.Settled(x.Request.Context(), x.Request.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	t, open, err := x.Current(x.r.Context(), s)
+	t, open, err := x.Current(x.Request.Context(), s)
 	if err != nil {
 		return err
 	}
 	if !open {
-		x.w.WriteHeader(http.StatusNoContent)
+		x.Writer.WriteHeader(http.StatusNoContent)
 		return nil
 	}
 	return x.stream(t, "", version, nil)
@@ -310,34 +284,18 @@ func resume(x *exchange) error {
 
 // stream sends the chunks of a turn.
 func (x *exchange) stream(t protocol.Turn, messageID string, version int, done <-chan error) error {
-	closed, err := x.OpenStream()
-	if err != nil {
-		return err
-	}
-	defer closed()
 	if messageID == "" {
 		messageID = fmt.Sprintf("msg_%s_%d", t.SessionID, t.After)
 	}
-	out := sse.NewWriter(x.w, x.WriteWait)
-	x.w.Header().Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
-	x.begun = true
-	if !out.Begin(0) {
-		return nil
-	}
-	e := newEncoder(version, func(c chunk) bool { return out.Send("", "", c) })
-	e.send(chunk{Type: "start", MessageID: messageID})
-	err = x.Stream(x.r.Context(), t, out, func(s protocol.Step) bool {
-		if s.End && done != nil {
-			select {
-			case <-done: // the next request finds it saved
-			case <-x.r.Context().Done():
-			}
+	x.Writer.Header().Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
+	return x.WriteEvents(func(out *sse.Writer) error {
+		e := newEncoder(version, func(c chunk) bool { return out.Send("", "", c) })
+		e.send(chunk{Type: "start", MessageID: messageID})
+		err := x.Stream(t, out, done, e.step)
+		if err != nil && x.Request.Context().Err() == nil {
+			e.send(chunk{Type: "error", ErrorText: problem.Of(err).Detail})
 		}
-		return e.step(s)
+		out.SendText("[DONE]")
+		return err
 	})
-	if err != nil && x.r.Context().Err() == nil {
-		e.send(chunk{Type: "error", ErrorText: problem.Of(err).Detail})
-	}
-	out.SendText("[DONE]")
-	return err
 }

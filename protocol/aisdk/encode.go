@@ -39,14 +39,14 @@ type encoder struct {
 	write   func(chunk) bool
 	gone    bool
 
-	step0   string          // the step that is shown
-	texts   map[string]*int // bytes that were sent of each text that is open, by item
+	step0   string // the step that is shown
+	texts   protocol.Texts
 	calls   map[string]bool // whose input was sent, by call
 	failure string
 }
 
 func newEncoder(version int, write func(chunk) bool) *encoder {
-	return &encoder{version: version, write: write, texts: map[string]*int{}, calls: map[string]bool{}}
+	return &encoder{version: version, write: write, texts: protocol.Texts{}, calls: map[string]bool{}}
 }
 
 func (e *encoder) send(c chunk) {
@@ -110,36 +110,22 @@ func (e *encoder) finishStep() {
 // said shows text or reasoning, as it grows or whole.
 func (e *encoder) said(c projector.Change, kind, text string) {
 	id := strings.ReplaceAll(c.Item.ID, "/", "_")
-	sent := e.texts[c.Item.ID]
-	switch c.Op {
-	case projector.Withdrawn:
-		if sent == nil {
-			return
-		}
-		delete(e.texts, c.Item.ID)
-		e.send(chunk{Type: kind + "-end", ID: id})
-		if e.version >= 7 {
-			e.send(chunk{Type: "reset-step"})
-		}
+	piece, open, ends := e.texts.Next(c, text)
+	if !open {
 		return
-	case projector.Added:
+	}
+	if c.Op == projector.Added {
 		e.startStep(c.Item.StepID)
-		sent = new(int)
-		e.texts[c.Item.ID] = sent
 		e.send(chunk{Type: kind + "-start", ID: id})
-	case projector.Finished:
-		if sent == nil {
-			return
-		}
-		text = text[min(*sent, len(text)):]
 	}
-	if sent != nil && text != "" {
-		*sent += len(text)
-		e.send(chunk{Type: kind + "-delta", ID: id, Delta: text})
+	if piece != "" {
+		e.send(chunk{Type: kind + "-delta", ID: id, Delta: piece})
 	}
-	if c.Op == projector.Finished {
-		delete(e.texts, c.Item.ID)
+	if ends {
 		e.send(chunk{Type: kind + "-end", ID: id})
+	}
+	if c.Op == projector.Withdrawn && e.version >= 7 {
+		e.send(chunk{Type: "reset-step"})
 	}
 }
 

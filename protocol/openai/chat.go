@@ -178,30 +178,30 @@ func createCompletion(x *exchange) error {
 		return err
 	}
 	h := &chatHistory{creation: &creation{exchange: x, request: out, input: newInput(messages, nil), hash: x.requestHash(r)}}
-	s, t, done, err := h.begin(x.r.Context())
+	s, t, done, err := h.begin(x.Request.Context())
 	if err != nil {
 		return err
 	}
 	defer x.attended.add(t)()
 	if !out.stored() {
-		defer x.forget(x.r.Context(), t.SessionID, done)
+		defer x.forget(x.Request.Context(), t.SessionID, done)
 	}
 	c := &completion{id: "chatcmpl-" + s.ID() + "_" + responseID(t)[strings.LastIndex(responseID(t), "_")+1:], created: x.Now().Unix(), model: r.Model}
 	if r.Stream {
 		return x.streamCompletion(c, t, r.StreamOptions != nil && r.StreamOptions.IncludeUsage, done)
 	}
-	steps, err := x.Wait(x.r.Context(), t)
+	steps, err := x.Wait(x.Request.Context(), t)
 	if err != nil {
 		return err
 	}
-	awaitSaved(x.r.Context(), done)
+	protocol.AwaitSaved(x.Request.Context(), done)
 	for _, step := range steps {
 		c.step(step)
 	}
 	if c.failed != nil {
 		return c.failed
 	}
-	return x.write(c.object())
+	return x.Write(c.object())
 }
 
 // completion turns the steps of a turn into a chat completion.
@@ -374,45 +374,32 @@ func (c *completion) end(change session.Change) {
 // the middle of an answer the stream ends with an error: what was sent of it
 // cannot be taken back.
 func (x *exchange) streamCompletion(c *completion, t protocol.Turn, withUsage bool, done <-chan error) error {
-	closed, err := x.OpenStream()
-	if err != nil {
-		return err
-	}
-	defer closed()
-	out := sse.NewWriter(x.w, x.WriteWait)
-	x.begun = true
-	if !out.Begin(0) {
-		return nil
-	}
-	chunk := chatObject{ID: c.id, Object: "chat.completion.chunk", Created: c.created, Model: c.model}
-	c.send = func(d chatDelta, finish *string) bool {
-		chunk.Choices = []chatChoice{{Delta: &d, FinishReason: finish}}
-		return out.Send("", "", chunk)
-	}
-	empty := ""
-	c.gone = !c.send(chatDelta{Role: "assistant", Content: &empty}, nil)
-	err = x.Stream(x.r.Context(), t, out, func(s protocol.Step) bool {
-		if s.End {
-			awaitSaved(x.r.Context(), done)
+	return x.WriteEvents(func(out *sse.Writer) error {
+		chunk := chatObject{ID: c.id, Object: "chat.completion.chunk", Created: c.created, Model: c.model}
+		c.send = func(d chatDelta, finish *string) bool {
+			chunk.Choices = []chatChoice{{Delta: &d, FinishReason: finish}}
+			return out.Send("", "", chunk)
 		}
-		return c.step(s)
+		empty := ""
+		c.gone = !c.send(chatDelta{Role: "assistant", Content: &empty}, nil)
+		err := x.Stream(t, out, done, c.step)
+		if c.dropped {
+			err = problem.New(502, "execution_failed", "the model failed in the middle of its answer and is asked again; send the request again to get it")
+		} else if err == nil {
+			err = c.failed
+		}
+		if p := problem.Of(err); p != nil {
+			said, _ := errorOf(p)
+			out.Send("", "", struct {
+				Error apiError `json:"error"`
+			}{said})
+			return err
+		}
+		if withUsage {
+			chunk.Choices, chunk.Usage = []chatChoice{}, &c.usage
+			out.Send("", "", chunk)
+		}
+		out.SendText("[DONE]")
+		return nil
 	})
-	if c.dropped {
-		err = problem.New(502, "execution_failed", "the model failed in the middle of its answer and is asked again; send the request again to get it")
-	} else if err == nil {
-		err = c.failed
-	}
-	if p := problem.Of(err); p != nil {
-		said, _ := errorOf(p)
-		out.Send("", "", struct {
-			Error apiError `json:"error"`
-		}{said})
-		return err
-	}
-	if withUsage {
-		chunk.Choices, chunk.Usage = []chatChoice{}, &c.usage
-		out.Send("", "", chunk)
-	}
-	out.SendText("[DONE]")
-	return nil
 }

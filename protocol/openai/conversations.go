@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
@@ -31,7 +32,7 @@ func createConversation(x *exchange) error {
 	if err := x.decode(&r); err != nil {
 		return err
 	}
-	messages, err := parseConversationItems(r.Items)
+	messages, err := x.parseConversationItems(r.Items)
 	if err != nil {
 		return err
 	}
@@ -43,18 +44,18 @@ func createConversation(x *exchange) error {
 		}
 		seed.Metadata = session.Values{userKey: raw}
 	}
-	s, err := x.Runtime.Create(x.r.Context(), session.Definition{Name: definitionName, Tools: []string{}}, holdfast.WithSeed(seed))
+	s, err := x.Runtime.Create(x.Request.Context(), session.Definition{Name: definitionName, Tools: []string{}}, holdfast.WithSeed(seed))
 	if err != nil {
 		return err
 	}
-	return x.write(conversationOf(s))
+	return x.Write(conversationOf(s))
 }
 
-func parseConversationItems(raw json.RawMessage) ([]session.Message, error) {
+func (x *exchange) parseConversationItems(raw json.RawMessage) ([]session.Message, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	messages, approvals, err := parseItems("items", raw)
+	messages, approvals, err := x.parseItems("items", raw)
 	if err == nil && len(approvals) > 0 {
 		err = refuse("items", "An approval is given with the next response.")
 	}
@@ -72,15 +73,14 @@ func conversationOf(s session.Session) conversation {
 
 // conversation returns the session that the path names.
 func (x *exchange) conversation(opts ...holdfast.Option) (session.Session, error) {
-	id := x.r.PathValue("id")
-	request := request{Conversation: json.RawMessage(`"` + id + `"`)}
-	name, err := request.conversationID()
-	if err != nil {
-		return session.Session{}, missing("Conversation", id)
-	}
-	s, err := x.Settled(x.r.Context(), name, opts...)
+	return x.findConversation(x.Request.Context(), strings.TrimPrefix(x.Request.PathValue("id"), conversationPrefix), opts...)
+}
+
+// findConversation returns the session that is a conversation.
+func (x *exchange) findConversation(ctx context.Context, id string, opts ...holdfast.Option) (session.Session, error) {
+	s, err := x.Settled(ctx, id, opts...)
 	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInvalid) || err == nil && s.Status() == session.Deleted {
-		err = missing("Conversation", id)
+		err = missing("Conversation", conversationPrefix+id)
 	}
 	return s, err
 }
@@ -90,7 +90,7 @@ func retrieveConversation(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.write(conversationOf(s))
+	return x.Write(conversationOf(s))
 }
 
 func updateConversation(x *exchange) error {
@@ -107,10 +107,10 @@ func updateConversation(x *exchange) error {
 	}
 	all := conversationOf(s).Metadata
 	maps.Copy(all, r.Metadata)
-	if s, err = x.Runtime.Execute(x.r.Context(), s.ID(), holdfast.WriteMetadata{Key: userKey, Value: all}); err != nil {
+	if s, err = x.Runtime.Execute(x.Request.Context(), s.ID(), holdfast.WriteMetadata{Key: userKey, Value: all}); err != nil {
 		return err
 	}
-	return x.write(conversationOf(s))
+	return x.Write(conversationOf(s))
 }
 
 func deleteConversation(x *exchange) error {
@@ -118,10 +118,10 @@ func deleteConversation(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if _, err := x.Runtime.Execute(x.r.Context(), s.ID(), holdfast.DeleteSession{}); err != nil {
+	if _, err := x.Runtime.Execute(x.Request.Context(), s.ID(), holdfast.DeleteSession{}); err != nil {
 		return err
 	}
-	return x.write(deletion{ID: conversationPrefix + s.ID(), Object: "conversation.deleted", Deleted: true})
+	return x.Write(deletion{ID: conversationPrefix + s.ID(), Object: "conversation.deleted", Deleted: true})
 }
 
 // addMessages adds to a conversation what was said elsewhere. No model is asked.
@@ -146,7 +146,7 @@ func addItems(x *exchange) error {
 	if err := x.decode(&r); err != nil {
 		return err
 	}
-	messages, err := parseConversationItems(r.Items)
+	messages, err := x.parseConversationItems(r.Items)
 	if err != nil {
 		return err
 	}
@@ -157,14 +157,14 @@ func addItems(x *exchange) error {
 	if s.Running() {
 		return waitsFor(s)
 	}
-	if _, err := x.Runtime.Execute(x.r.Context(), s.ID(), addMessages{messages}, holdfast.IfVersion(s.Version())); err != nil {
+	if _, err := x.Runtime.Execute(x.Request.Context(), s.ID(), addMessages{messages}, holdfast.IfVersion(s.Version())); err != nil {
 		return err
 	}
 	added := page[item]{Object: "list", Data: itemsOf(messages)}
 	if n := len(added.Data); n > 0 {
 		added.FirstID, added.LastID = &added.Data[0].ID, &added.Data[n-1].ID
 	}
-	return x.write(added)
+	return x.Write(added)
 }
 
 // itemsOf returns messages as items, tool calls among them.
@@ -204,9 +204,9 @@ func retrieveItem(x *exchange) error {
 		return err
 	}
 	for _, i := range items {
-		if i.ID == x.r.PathValue("item") {
-			return x.write(i)
+		if i.ID == x.Request.PathValue("item") {
+			return x.Write(i)
 		}
 	}
-	return missing("Item", x.r.PathValue("item"))
+	return missing("Item", x.Request.PathValue("item"))
 }

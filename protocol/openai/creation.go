@@ -70,7 +70,7 @@ func (c *creation) afterResponse(ctx context.Context) (s session.Session, t prot
 		return s, t, nil, err
 	}
 	if !ended {
-		return s, t, nil, refuse("previous_response_id", "The response '%s' has not ended.", c.request.PreviousResponseID)
+		return s, t, nil, notEnded(c.request.PreviousResponseID)
 	}
 	end := steps[len(steps)-1].Record
 	if len(c.input.responses) > 0 {
@@ -141,6 +141,10 @@ func (c *creation) isSame(change session.Change) bool {
 	return ok && strings.HasPrefix(added.Message.ID, "msg_"+c.hash)
 }
 
+func notEnded(id string) error {
+	return refuse("previous_response_id", "The response '%s' has not ended.", id)
+}
+
 func waitsFor(s session.Session) error {
 	for _, p := range s.PendingCalls() {
 		if p.Waiting() {
@@ -152,10 +156,7 @@ func waitsFor(s session.Session) error {
 
 // inConversation continues a session.
 func (c *creation) inConversation(ctx context.Context, id string) (s session.Session, t protocol.Turn, done <-chan error, err error) {
-	if s, err = c.Settled(ctx, id); err != nil {
-		if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInvalid) {
-			err = missing("Conversation", c.facts.Conversation)
-		}
+	if s, err = c.findConversation(ctx, id); err != nil {
 		return s, t, nil, err
 	}
 	if c.repeated() {
@@ -272,21 +273,32 @@ func (c *creation) say(ctx context.Context, s session.Session) (session.Session,
 
 // adjust changes what a session is to what a request asks for.
 func (c *creation) adjust(ctx context.Context, s session.Session) (session.Session, error) {
-	r, def := c.request, s.Definition()
+	actions, err := c.request.adjustments(s)
+	for _, a := range actions {
+		if s, err = c.Runtime.Execute(ctx, s.ID(), a, holdfast.IfVersion(s.Version())); err != nil {
+			return s, err
+		}
+	}
+	return s, err
+}
+
+// adjustments are the actions that make a session what a request asks for.
+func (r *request) adjustments(s session.Session) ([]holdfast.Action, error) {
+	def := s.Definition()
 	if def.Name != definitionName {
 		switch {
 		case r.Model != "" && r.Model != agentPrefix+def.Name:
-			return s, refuse("model", "The conversation belongs to %s%s.", agentPrefix, def.Name)
+			return nil, refuse("model", "The conversation belongs to %s%s.", agentPrefix, def.Name)
 		case r.Instructions != nil || r.params() != nil || r.format() != nil:
-			return s, refuse("instructions", "The agent %s has instructions and settings of its own.", def.Name)
+			return nil, refuse("instructions", "The agent %s has instructions and settings of its own.", def.Name)
 		}
-		return s, nil
+		return nil, nil
 	}
 	var actions []holdfast.Action
 	has := cmp.Or(s.State().ModelParams, def.ModelParams)
 	if r.Model != "" && r.Model != s.Model() || !sameJSON(r.params(), has) {
 		if strings.HasPrefix(r.Model, agentPrefix) {
-			return s, refuse("model", "The conversation belongs to the model %s, not to an agent.", s.Model())
+			return nil, refuse("model", "The conversation belongs to the model %s, not to an agent.", s.Model())
 		}
 		params := r.params()
 		if params == nil {
@@ -302,15 +314,9 @@ func (c *creation) adjust(ctx context.Context, s session.Session) (session.Sessi
 		actions = append(actions, holdfast.ChangeSystemPrompt{Text: prompt})
 	}
 	if !sameJSON(r.format(), def.ResponseFormat) {
-		return s, refuse("text", "The format of the answers is chosen by the first response of a conversation.")
+		return nil, refuse("text", "The format of the answers is chosen by the first response of a conversation.")
 	}
-	var err error
-	for _, a := range actions {
-		if s, err = c.Runtime.Execute(ctx, s.ID(), a, holdfast.IfVersion(s.Version())); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
+	return actions, nil
 }
 
 // sameJSON compares two values; an empty object is the same as none.

@@ -26,16 +26,28 @@ type inputItem struct {
 	Approve           bool            `json:"approve"`
 	Reason            string          `json:"reason"`
 	Phase             json.RawMessage `json:"phase"`
-	EncryptedContent  json.RawMessage `json:"encrypted_content"`
+}
+
+// parseMessages reads an input that is no request of a turn; there may be none.
+func (x *exchange) parseMessages(raw json.RawMessage) ([]session.Message, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return []session.Message{{Role: session.RoleUser, Content: session.Text(text)}}, nil
+	}
+	messages, _, err := x.parseItems("input", raw)
+	return messages, err
 }
 
 // parseInput reads the input of a response.
-func parseInput(raw json.RawMessage) (input, error) {
+func (x *exchange) parseInput(raw json.RawMessage) (input, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return input{message: &session.Message{Role: session.RoleUser, Content: session.Text(text)}}, nil
 	}
-	messages, approvals, err := parseItems("input", raw)
+	messages, approvals, err := x.parseItems("input", raw)
 	if err != nil {
 		return input{}, err
 	}
@@ -69,7 +81,7 @@ func newInput(messages []session.Message, approvals []session.Response) input {
 }
 
 // parseItems reads items as messages.
-func parseItems(param string, raw json.RawMessage) (messages []session.Message, approvals []session.Response, err error) {
+func (x *exchange) parseItems(param string, raw json.RawMessage) (messages []session.Message, approvals []session.Response, err error) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
 		return nil, nil, refuse(param, "'%s' is neither a text nor a list of items.", param)
@@ -108,6 +120,12 @@ func parseItems(param string, raw json.RawMessage) (messages []session.Message, 
 				r.Action, r.Text = session.RespondApprove, ""
 			}
 			approvals = append(approvals, r)
+		case i.Type == "compaction":
+			m, err := x.summaryOf(at, i.EncryptedContent)
+			if err != nil {
+				return nil, nil, err
+			}
+			messages = append(messages, m)
 		case i.Type == "reasoning": // what a model thought is not said to it again
 		default:
 			return nil, nil, refuse(at+".type", "Items of the type '%s' are not supported here.", i.Type)

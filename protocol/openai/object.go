@@ -75,6 +75,8 @@ type item struct {
 	Output      *string `json:"output,omitempty"`
 	Error       *string `json:"error,omitempty"`
 	ServerLabel string  `json:"server_label,omitempty"`
+
+	EncryptedContent string `json:"encrypted_content,omitempty"` // of a compaction
 }
 
 // part is a piece of content.

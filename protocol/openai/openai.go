@@ -28,22 +28,18 @@ func New() Protocol { return Protocol{attended: &attended{turns: map[protocol.Tu
 // Prefix is /openai/.
 func (Protocol) Prefix() string { return "/openai/" }
 
-// Routes adds the routes.
-func (p Protocol) Routes(mux *http.ServeMux, host protocol.Host) {
+// Routes are the routes.
+func (p Protocol) Routes() []protocol.Route {
+	var routes []protocol.Route
 	add := func(pattern string, scope apikey.Scope, serve func(*exchange) error) {
 		method, path, _ := strings.Cut(pattern, " ")
-		mux.HandleFunc(method+" /openai/v1"+path, func(w http.ResponseWriter, r *http.Request) {
-			x := &exchange{Call: host.Call(r), w: w, r: r, host: host, attended: p.attended}
-			err := x.Permit(scope)
-			if err == nil {
-				err = serve(x)
-			}
-			if err != nil && !x.begun {
-				p.WriteProblem(w, problem.Of(err))
-			}
-		})
+		routes = append(routes, protocol.Route{Pattern: method + " /openai/v1" + path, Scope: scope, Serve: func(x *protocol.Exchange) error {
+			return serve(&exchange{Exchange: x, attended: p.attended})
+		}})
 	}
 	add("POST /responses", apikey.Write, createResponse)
+	add("POST /responses/input_tokens", apikey.Read, countInput)
+	add("POST /responses/compact", apikey.Write, compactResponse)
 	add("GET /responses/{id}", apikey.Read, retrieveResponse)
 	add("DELETE /responses/{id}", apikey.Write, deleteResponse)
 	add("POST /responses/{id}/cancel", apikey.Write, cancelResponse)
@@ -58,38 +54,18 @@ func (p Protocol) Routes(mux *http.ServeMux, host protocol.Host) {
 	add("POST /chat/completions", apikey.Write, createCompletion)
 	add("GET /models", apikey.Read, listModels)
 	add("GET /models/{id...}", apikey.Read, retrieveModel)
-	mux.HandleFunc("/openai/", func(w http.ResponseWriter, r *http.Request) {
-		p.WriteProblem(w, problem.New(http.StatusNotFound, problem.CodeNoRoute, "there is no "+r.Method+" "+r.URL.Path+" here"))
-	})
+	return routes
 }
 
 // exchange is one request and its response.
 type exchange struct {
-	*protocol.Call
-	w    http.ResponseWriter
-	r    *http.Request
-	host protocol.Host
-
+	*protocol.Exchange
 	attended *attended
-	begun    bool // an event stream has begun: an error is an event of it
-}
-
-// write answers with a value.
-func (x *exchange) write(value any) error {
-	body, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	x.begun = true
-	x.w.Header().Set("Content-Type", "application/json")
-	x.w.Header().Set("Cache-Control", "no-store")
-	_, _ = x.w.Write(append(body, '\n')) // the reader may be gone
-	return nil
 }
 
 // repeated reports that a client sends a request again because it got no answer.
 func (x *exchange) repeated() bool {
-	n, err := strconv.Atoi(x.r.Header.Get("X-Stainless-Retry-Count"))
+	n, err := strconv.Atoi(x.Request.Header.Get("X-Stainless-Retry-Count"))
 	return err == nil && n > 0
 }
 
@@ -134,14 +110,9 @@ func errorOf(p *problem.Problem) (apiError, int) {
 // not to.
 func (Protocol) WriteProblem(w http.ResponseWriter, p *problem.Problem) {
 	e, status := errorOf(p)
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
-	}
+	protocol.SetProblemHeader(w.Header(), p, "application/json")
 	if p.Code == "unknown_outcome" || p.Saved() {
-		h.Set("X-Should-Retry", "false")
+		w.Header().Set("X-Should-Retry", "false")
 	}
 	body, err := json.Marshal(struct {
 		Error apiError `json:"error"`
@@ -167,13 +138,9 @@ func missing(what, id string) error {
 // decode reads the body of a request. A parameter that is not known is refused
 // by its name; one that is null counts as not given.
 func (x *exchange) decode(into any) error {
-	var given map[string]json.RawMessage
-	if err := json.NewDecoder(x.r.Body).Decode(&given); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return problem.New(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", large.Limit))
-		}
-		return refuse("", "the body is not a JSON object: %v", err)
+	given, err := protocol.ReadObject(x.Request.Body)
+	if err != nil {
+		return err
 	}
 	for name, value := range given {
 		if string(value) == "null" {
@@ -219,26 +186,26 @@ const agentPrefix = "agent/"
 
 func (x *exchange) models() []model {
 	list := []model{}
-	for _, name := range x.host.Models() {
+	for _, name := range x.Host.Models() {
 		list = append(list, model{ID: name, Object: "model", OwnedBy: "holdfast"})
 	}
-	for _, name := range x.host.Agents() {
+	for _, name := range x.Host.Agents() {
 		list = append(list, model{ID: agentPrefix + name, Object: "model", OwnedBy: "holdfast"})
 	}
 	return list
 }
 
 func listModels(x *exchange) error {
-	return x.write(page[model]{Object: "list", Data: x.models()})
+	return x.Write(page[model]{Object: "list", Data: x.models()})
 }
 
 func retrieveModel(x *exchange) error {
 	for _, m := range x.models() {
-		if m.ID == x.r.PathValue("id") {
-			return x.write(m)
+		if m.ID == x.Request.PathValue("id") {
+			return x.Write(m)
 		}
 	}
-	return missing("Model", x.r.PathValue("id"))
+	return missing("Model", x.Request.PathValue("id"))
 }
 
 // page is a part of a list.

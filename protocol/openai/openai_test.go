@@ -5,102 +5,37 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
-	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/protocol/protocoltest"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store/sqlite"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// node is a server under test, with a model called m.
+// node is a server under test.
 type node struct {
-	t    *testing.T
-	url  string
-	keys *apikey.Keys
-	key  string
+	*protocoltest.Site
+	t   *testing.T
+	key string
 }
 
 func newNode(t *testing.T, model llm.Model, tools ...tool.Tool) *node {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = st.Close() })
-	set, err := tool.NewSet(tools...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rt, err := holdfast.New(holdfast.Config{
-		Store: st, Models: llm.Map{"m": model}, DefaultModel: "m", Tools: set, Backoff: func(int) time.Duration { return 0 },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = rt.Close() })
-	n := &node{t: t, keys: apikey.New(rt, nil)}
-	s, err := server.New(server.Config{Runtime: rt, Keys: n.keys, Agents: agents{}, Models: func() []string { return []string{"m"} }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httptest.NewServer(s)
-	t.Cleanup(func() { s.Close(); h.Close() })
-	n.url, n.key = h.URL+"/openai/v1", n.newKey("default", apikey.Read, apikey.Write)
-	return n
-}
-
-// agents has one agent, which has all tools.
-type agents struct{}
-
-func (agents) Names() []string { return []string{"helper"} }
-func (agents) Get(name string) (session.Definition, error) {
-	if name != "helper" {
-		return session.Definition{}, &session.NotFoundError{What: "agent", ID: name}
-	}
-	return session.Definition{Name: "helper", Model: "m"}, nil
-}
-
-func (n *node) newKey(tenant string, scopes ...apikey.Scope) string {
-	n.t.Helper()
-	_, secret, err := n.keys.Create(n.t.Context(), apikey.Key{Tenant: tenant, Scopes: scopes}, "test")
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return secret
+	s := protocoltest.Start(t, model, nil, tools...)
+	return &node{s, t, s.Key("default", apikey.Read, apikey.Write)}
 }
 
 // do sends a request and returns the status and the body.
 func (n *node) do(method, path, key, body string) (int, []byte) {
 	n.t.Helper()
-	r, err := http.NewRequestWithContext(n.t.Context(), method, n.url+path, strings.NewReader(body))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+key)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(response.Body); err != nil {
-		n.t.Fatal(err)
-	}
-	return response.StatusCode, b.Bytes()
+	status, text := n.Do(method, "/openai/v1"+path, key, body)
+	return status, []byte(text)
 }
 
 // event is what the tests look at of an event.
@@ -208,23 +143,11 @@ func TestStream_goesOnBehindEveryEvent(t *testing.T) {
 	}
 }
 
-// failing fails once in the middle of an answer.
-type failing struct{ asked atomic.Int32 }
-
-func (m *failing) Infer(_ context.Context, _ llm.Request, emit func(llm.Delta)) (llm.Response, error) {
-	if m.asked.Add(1) == 1 {
-		emit(llm.Delta{Text: "void words"})
-		return llm.Response{}, &llm.TransientError{Err: errors.New("it broke")}
-	}
-	emit(llm.Delta{Text: "valid words"})
-	return llm.Response{Content: session.Text("valid words"), FinishReason: "stop"}, nil
-}
-
 // Words of an attempt that failed are no part of the response, and a reader that
 // has them gets the whole answer.
 func TestStream_dropsWordsOfAFailedAttempt(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, &failing{})
+	n := newNode(t, &protocoltest.FailingModel{})
 	all := n.events("POST", "/responses", `{"model":"m","input":"go","stream":true}`)
 	final := all[len(all)-1].Response
 	if final == nil || len(final.Output) != 1 || final.Output[0].Content[0].Text != "valid words" {
@@ -251,7 +174,7 @@ func TestRoutes_haveTheKeysAndTenantsOfTheAPI(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	conversation := "conv_" + strings.Split(made.ID, "_")[1]
-	reader, other := n.newKey("default", apikey.Read), n.newKey("other", apikey.Read, apikey.Write)
+	reader, other := n.Key("default", apikey.Read), n.Key("other", apikey.Read, apikey.Write)
 	cases := []struct {
 		method, path, key, body string
 		status                  int

@@ -144,7 +144,7 @@ const definitionName = "openai"
 // definition returns what a new session is made of.
 func (x *exchange) definition(r *request) (session.Definition, error) {
 	if name, ok := strings.CutPrefix(r.Model, agentPrefix); ok {
-		def, err := x.host.Agent(name)
+		def, err := x.Host.Agent(name)
 		switch {
 		case err != nil:
 			return def, missing("Model", r.Model)

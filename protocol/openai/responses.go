@@ -49,6 +49,7 @@ type facts struct {
 	Conversation string            `json:"conversation,omitempty"`
 	Background   bool              `json:"background,omitempty"`
 	Metadata     map[string]string `json:"metadata,omitempty"`
+	Compaction   bool              `json:"compaction,omitempty"` // it is a summary
 }
 
 // describe returns the response that a turn is, without what happens in it.
@@ -146,17 +147,17 @@ func createResponse(x *exchange) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	in, err := parseInput(r.Input)
+	in, err := x.parseInput(r.Input)
 	if err != nil {
 		return err
 	}
 	c := &creation{exchange: x, request: &r, input: in, hash: x.requestHash(r), facts: facts{Previous: r.PreviousResponseID, Background: r.Background, Metadata: r.Metadata}}
-	s, t, done, err := c.begin(x.r.Context())
+	s, t, done, err := c.begin(x.Request.Context())
 	if err != nil {
 		return err
 	}
 	if !r.stored() {
-		defer x.forget(x.r.Context(), t.SessionID, done)
+		defer x.forget(x.Request.Context(), t.SessionID, done)
 	}
 	first := x.describe(s, t, c.facts)
 	first.Store = r.stored()
@@ -164,16 +165,16 @@ func createResponse(x *exchange) error {
 	case r.Stream:
 		return x.stream(first, t, 0, done)
 	case r.Background:
-		return x.write(first)
+		return x.Write(first)
 	}
-	steps, err := x.Wait(x.r.Context(), t)
+	steps, err := x.Wait(x.Request.Context(), t)
 	if err != nil {
 		return err
 	}
-	awaitSaved(x.r.Context(), done)
+	protocol.AwaitSaved(x.Request.Context(), done)
 	final := x.read(s, t, steps)
 	final.Store, final.Tools, final.Metadata, final.PreviousResponseID = first.Store, first.Tools, first.Metadata, first.PreviousResponseID
-	return x.write(final)
+	return x.Write(final)
 }
 
 // forget removes a session that was not to be stored.
@@ -185,58 +186,33 @@ func (x *exchange) forget(ctx context.Context, id string, done <-chan error) {
 	_ = x.Runtime.Purge(ctx, id) // it expires otherwise
 }
 
-// awaitSaved waits until a turn that this request runs is saved, so that the next
-// request finds it so.
-func awaitSaved(ctx context.Context, done <-chan error) {
-	if done == nil {
-		return
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
 // stream sends the events of a turn behind a cursor.
 func (x *exchange) stream(first response, t protocol.Turn, after cursor, done <-chan error) error {
-	closed, err := x.OpenStream()
-	if err != nil {
-		return err
-	}
-	defer closed()
-	out := sse.NewWriter(x.w, x.WriteWait)
-	x.begun = true
-	if !out.Begin(0) {
-		return nil
-	}
-	e := newEncoder(first, after, func(v event) bool { return out.Send(v.Type, "", v) })
-	e.begin(t.After)
-	err = x.Stream(x.r.Context(), t, out, func(s protocol.Step) bool {
-		if s.End {
-			awaitSaved(x.r.Context(), done)
+	return x.WriteEvents(func(out *sse.Writer) error {
+		e := newEncoder(first, after, func(v event) bool { return out.Send(v.Type, "", v) })
+		e.begin(t.After)
+		err := x.Stream(t, out, done, e.step)
+		if p := problem.Of(err); p != nil && x.Request.Context().Err() == nil {
+			said, _ := errorOf(p)
+			out.Send("error", "", event{Type: "error", SequenceNumber: int64(newCursor(e.change, maxPosition, 0)), Code: said.Code, Message: said.Message})
 		}
-		return e.step(s)
+		return err
 	})
-	if p := problem.Of(err); p != nil && x.r.Context().Err() == nil {
-		said, _ := errorOf(p)
-		out.Send("error", "", event{Type: "error", SequenceNumber: int64(newCursor(e.change, maxPosition, 0)), Code: said.Code, Message: said.Message})
-	}
-	return err
 }
 
 func retrieveResponse(x *exchange) error {
-	query := x.r.URL.Query()
+	query := x.Request.URL.Query()
 	for name := range query {
 		if !slices.Contains([]string{"stream", "starting_after", "include_obfuscation"}, name) {
 			return refuse(name, "Unsupported parameter: '%s' is not supported here.", name)
 		}
 	}
-	s, t, steps, _, err := x.find(x.r.Context(), x.r.PathValue("id"))
+	s, t, steps, _, err := x.find(x.Request.Context(), x.Request.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	if query.Get("stream") != "true" {
-		return x.write(x.read(s, t, steps))
+		return x.Write(x.read(s, t, steps))
 	}
 	after, err := strconv.ParseInt("0"+query.Get("starting_after"), 10, 64)
 	if err != nil {
@@ -248,35 +224,35 @@ func retrieveResponse(x *exchange) error {
 }
 
 func cancelResponse(x *exchange) error {
-	s, t, steps, ended, err := x.find(x.r.Context(), x.r.PathValue("id"))
+	s, t, steps, ended, err := x.find(x.Request.Context(), x.Request.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	if !ended {
-		err := x.Runtime.Cancel(x.r.Context(), t.SessionID)
+		err := x.Runtime.Cancel(x.Request.Context(), t.SessionID)
 		if err != nil && !errors.Is(err, session.ErrNothingToDo) {
 			return err
 		}
-		if steps, err = x.Wait(x.r.Context(), t); err != nil {
+		if steps, err = x.Wait(x.Request.Context(), t); err != nil {
 			return err
 		}
 	}
-	return x.write(x.read(s, t, steps))
+	return x.Write(x.read(s, t, steps))
 }
 
 func deleteResponse(x *exchange) error {
-	s, t, _, ended, err := x.find(x.r.Context(), x.r.PathValue("id"))
+	s, t, _, ended, err := x.find(x.Request.Context(), x.Request.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	if !ended {
 		return problem.New(http.StatusConflict, "conflict", "The response has not ended; cancel it first.")
 	}
-	_, err = x.Runtime.Execute(x.r.Context(), t.SessionID, holdfast.WriteMetadata{Key: deletedKey, Value: append(deletedTurns(s), t.After)})
+	_, err = x.Runtime.Execute(x.Request.Context(), t.SessionID, holdfast.WriteMetadata{Key: deletedKey, Value: append(deletedTurns(s), t.After)})
 	if err != nil {
 		return err
 	}
-	return x.write(deletion{ID: x.r.PathValue("id"), Object: "response", Deleted: true})
+	return x.Write(deletion{ID: x.Request.PathValue("id"), Object: "response", Deleted: true})
 }
 
 type deletion struct {
@@ -286,7 +262,7 @@ type deletion struct {
 }
 
 func listInputItems(x *exchange) error {
-	_, _, steps, _, err := x.find(x.r.Context(), x.r.PathValue("id"))
+	_, _, steps, _, err := x.find(x.Request.Context(), x.Request.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -338,7 +314,7 @@ func mediaURL(p session.Part) string {
 // writePage answers with the part of a list that a request asks for. Lists are
 // newest first unless the request says otherwise.
 func (x *exchange) writePage(items []item) error {
-	query := x.r.URL.Query()
+	query := x.Request.URL.Query()
 	limit, err := strconv.Atoi("0" + query.Get("limit"))
 	if err != nil || limit > 100 {
 		return refuse("limit", "'limit' is not a number from 1 to 100.")
@@ -360,5 +336,5 @@ func (x *exchange) writePage(items []item) error {
 	if n := len(p.Data); n > 0 {
 		p.FirstID, p.LastID = &p.Data[0].ID, &p.Data[n-1].ID
 	}
-	return x.write(p)
+	return x.Write(p)
 }

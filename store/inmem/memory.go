@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -199,4 +200,26 @@ func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, er
 		return nil
 	})
 	return n, err
+}
+
+// ForgetTranscripts takes what was said in the sessions of a user out of search.
+func (s *Store) ForgetTranscripts(ctx context.Context, tenant, user string, dry bool) (int, error) {
+	if err := s.usable(ctx, store.Owner{Tenant: tenant, Scope: store.ScopeUser, Name: user}.Check()); err != nil {
+		return 0, err
+	}
+	s.data.mu.Lock()
+	defer s.data.mu.Unlock()
+	n := 0
+	for r, w := range s.data.rows {
+		if info, err := w.info(r.ID); err != nil || r.Tenant != tenant || info.UserID != user {
+			continue
+		}
+		n++
+		for _, c := range append(w.log.between(0, math.MaxInt64, math.MaxInt), w.tail...) {
+			if c.kind == messageAdded && !dry {
+				c.passage.forgotten.Store(true)
+			}
+		}
+	}
+	return n, nil
 }

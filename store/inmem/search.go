@@ -135,7 +135,7 @@ func (c candidate) transcript(q store.Search) ([]hit, error) {
 	var hits []hit
 	for i, kept := range changes {
 		seq := int64(i + 1)
-		if kept.kind != messageAdded || kept.discarded || !q.Cleared && !session.Holds(spans, seq) {
+		if kept.kind != messageAdded || kept.discarded || kept.passage.forgotten.Load() || !q.Cleared && !session.Holds(spans, seq) {
 			continue
 		}
 		r, err := decodeRecord(c.id, kept.data)

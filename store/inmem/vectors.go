@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -17,6 +18,8 @@ import (
 type passage struct {
 	number  int64                   // in the order they were written; its token
 	vectors map[string]store.Packed // by embedder, nil for what cannot be embedded; guarded by data.mu
+
+	forgotten atomic.Bool // it was taken out of search
 }
 
 func (d *data) newPassage() *passage {
@@ -35,7 +38,7 @@ func (d *data) inForce() []waiting {
 	var all []waiting
 	seen := map[*passage]bool{}
 	add := func(c change) {
-		if c.kind == messageAdded && !c.discarded && !seen[c.passage] {
+		if c.kind == messageAdded && !c.discarded && !seen[c.passage] && !c.passage.forgotten.Load() {
 			seen[c.passage] = true
 			all = append(all, waiting{c.passage, c.text})
 		}

@@ -21,8 +21,8 @@ const (
 	listRows  = `, listed AS (UPDATE listing l SET task_status = @task_status, flow_status = @flow_status FROM s WHERE l.sid = s.sid)`
 	takeLease = `, lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false, lease_id = @write`
 
-	admitTail = ` WHERE ` + admitted + ` RETURNING sid, snap_version, head_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
-	leaseLeft = ` SELECT snap_version, head_bytes, unfolded, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
+	admitTail = ` WHERE ` + admitted + ` RETURNING sid, snap_version, snapshot_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
+	leaseLeft = ` SELECT snap_version, snapshot_bytes, unfolded, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
 )
 
 var (

@@ -261,10 +261,10 @@ func filled(b *testing.B, n int, statements ...string) *postgres.Store {
 // multiply makes so many copies of the first session's row.
 func multiply(b *testing.B, conn *pgx.Conn, n int) {
 	b.Helper()
-	_, err := conn.Exec(b.Context(), `WITH s AS (INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum,
-			shown_from, shown_to, live, running, updated_at, snap_version)
-		SELECT tenant, 'copy-' || i, agent_id, version, seq, last_seq, write_id, format, header, header_sum, shown_from, shown_to, live,
-			running, updated_at + i * interval '1 second', snap_version
+	_, err := conn.Exec(b.Context(), `WITH s AS (INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, last_sum, row_sum, write_id, format, header, header_sum,
+			pending, shown_from, shown_to, live, running, at_work, updated_at, snap_version, snapshot_bytes)
+		SELECT tenant, 'copy-' || i, agent_id, version, seq, last_seq, last_sum, row_sum, write_id, format, header, header_sum, pending, shown_from, shown_to, live,
+			running, at_work, updated_at + i * interval '1 second', snap_version, snapshot_bytes
 		FROM sessions, generate_series(1, $1::integer) AS i RETURNING sid, updated_at)
 		INSERT INTO listing SELECT s.sid, l.tenant, floor(extract(epoch FROM s.updated_at) * 1000000)::bigint >> 18, l.created_at, l.expires_at,
 			l.kind, l.status, l.origin, l.name, l.user_id, l.parent_id, l.agent_name FROM s, listing l`, n)

@@ -75,10 +75,10 @@ func (s *Store) creatable(ctx context.Context, next session.Session) (parent int
 // A fork has its parent's stretches of the log up to the fork point, and then
 // its own.
 var insertSession = committing(`WITH s AS (
-	INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum, messages, shown_from, shown_to,
-		live, running, at_work, updated_at, snap_version, head_bytes, last_sum, row_sum, due)
+	INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum, pending, messages, shown_from, shown_to,
+		live, running, at_work, updated_at, snap_version, snapshot_bytes, last_sum, row_sum, due)
 	SELECT @tenant::text, @id::text, @agent::text, @of_version::bigint, @seq::bigint, @seq::bigint, @write::uuid, @format::integer,
-		@header::bytea, @header_sum::bytea, @messages::bigint, @shown_from::bigint[], @shown_to::bigint[],
+		@header::bytea, @header_sum::bytea, @pending::boolean, @messages::bigint, @shown_from::bigint[], @shown_to::bigint[],
 		0, @running::boolean, @running::boolean, @updated_at::timestamptz, @of_version::bigint, octet_length(@head::bytea), @last_sum::bigint, @row_sum::bigint, @due::timestamptz
 	WHERE @parent_sid::bigint = 0 OR EXISTS (SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint)
 	ON CONFLICT (tenant, id) DO NOTHING RETURNING sid),

@@ -82,6 +82,7 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 		`DELETE FROM message_vectors v USING needed n WHERE v.log = n.log AND v.seq > n.upto`,
 		`DELETE FROM embedded e USING needed n WHERE e.log = n.log AND n.upto = 0`,
 		`DELETE FROM indexed i USING needed n WHERE i.log = n.log AND n.upto = 0`,
+		`DELETE FROM forgotten f USING needed n WHERE f.log = n.log AND n.upto = 0`,
 		`UPDATE indexed i SET upto = n.upto FROM needed n WHERE i.log = n.log AND i.upto > n.upto`,
 	} {
 		if _, err := tx.Exec(ctx, needed+statement, logs); err != nil {

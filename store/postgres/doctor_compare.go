@@ -92,8 +92,8 @@ var (
 		{[]string{"agent_id", "version", "seq", "last_seq", "last_sum"}, "the row does not say where the log ends"},
 		{[]string{"live", "running", "at_work", "due"}, "the row does not say what the open tail is"},
 		{[]string{"shown_from", "shown_to"}, "the row does not say where the window's messages are"},
-		{[]string{"snap_version", "head_bytes", "unfolded"}, "the row does not say which head is the newest"},
-		{[]string{"format", "messages", "updated_at", "row_sum"}, "the row's copies of the header are not what the header says"},
+		{[]string{"snap_version", "snapshot_bytes", "unfolded"}, "the row does not say which head is the newest"},
+		{[]string{"format", "pending", "messages", "updated_at", "row_sum"}, "the row's copies of the header are not what the header says"},
 	}
 	listingPart = rowPart{[]string{
 		"tenant", "kind", "status", "origin", "name", "user_id", "parent_id", "agent_name", "task_status", "flow_status",
@@ -150,7 +150,7 @@ func (e *examination) rowArgs() (pgx.NamedArgs, error) {
 	maps.Copy(args, pgx.NamedArgs{
 		"sid": e.sid, "tenant": e.ref.Tenant, "agent_id": e.last.AgentID(), "version": e.last.Version(), "last_seq": e.whole.Seq(), "last_sum": int64(e.sums[e.whole.Seq()]),
 		"live": live, "running": e.whole.Running(), "at_work": e.whole.Running() || live > 0, "due": dueOf(e.whole),
-		"snap_version": newest.version, "head_bytes": int64(len(newest.head)), "unfolded": unfolded,
+		"snap_version": newest.version, "snapshot_bytes": int64(len(newest.head)), "unfolded": unfolded,
 		"format": session.FormatVersion, "kind": column(string(info.Kind)), "user_id": column(info.UserID),
 		"parent_id": column(info.ParentID), "agent_name": column(info.AgentName), "created_at": info.CreatedAt,
 	})

@@ -34,7 +34,7 @@ func compareIndex(ctx context.Context, tx pgx.Tx, log int64) (problems []string,
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, `SELECT seq, body FROM changes WHERE log = $1 AND seq <= $2 AND kind = '`+messageAdded+`' ORDER BY seq`, log, mark)
+	rows, err := tx.Query(ctx, `SELECT seq, body FROM changes c WHERE log = $1 AND seq <= $2 AND kind = '`+messageAdded+`' AND `+notForgotten+` ORDER BY seq`, log, mark)
 	if err != nil {
 		return nil, err
 	}

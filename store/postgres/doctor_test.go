@@ -204,6 +204,7 @@ func TestRepair_mendsWhatFollowsFromTheLog(t *testing.T) {
 		"another time":       {`UPDATE sessions SET updated_at = updated_at + interval '1 microsecond'`, "copies of the header"},
 		"another slot":       {`UPDATE listing SET updated_slot = updated_slot + 1`, "copies of the header"},
 		"another count":      {`UPDATE sessions SET messages = messages + 1`, "copies of the header"},
+		"a call that waits":  {`UPDATE sessions SET pending = NOT pending`, "copies of the header"},
 		"a tag of nothing":   {`INSERT INTO tags SELECT tenant, 7, sid FROM sessions`, "its metadata is not found"},
 		"not tagged":         {`UPDATE listing SET tagged = false`, "its metadata is not found"},
 		"not listed":         {`DELETE FROM listing`, "it is in no listing"},

@@ -18,7 +18,7 @@ func (s *Store) checkMarks(ctx context.Context, log int64) (problems []string, e
 		problems = nil
 		rows, err := tx.Query(ctx, `SELECT n.name, c.body FROM embedded e JOIN embedders n ON n.eid = e.eid
 				JOIN changes c ON c.log = e.log AND c.seq <= e.upto AND c.kind = '`+messageAdded+`'
-			WHERE e.log = $1 AND `+notDiscarded+` AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = c.seq AND v.eid = e.eid)`, log)
+			WHERE e.log = $1 AND `+searchable+` AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = c.seq AND v.eid = e.eid)`, log)
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func addHeader(args pgx.NamedArgs, info session.Info) error {
 		return err
 	}
 	sum := sha256.Sum256(header)
-	args["header"], args["header_sum"] = header, sum[:]
+	args["header"], args["header_sum"], args["pending"] = header, sum[:], info.Pending > 0
 	args["status"], args["origin"], args["name"] = column(string(info.Status)), column(string(info.Origin)), column(info.Name)
 	args["updated_slot"], args["expires_at"] = slot(info.UpdatedAt), info.ExpiresAt
 	addStatuses(args, info)

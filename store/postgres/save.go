@@ -19,16 +19,16 @@ const (
 		last_sum = @last_sum::bigint, row_sum = @row_sum::bigint,
 		messages = @messages, updated_at = @updated_at::timestamptz, live = 0, running = @running::boolean, at_work = @running::boolean, due = @due::timestamptz, lease_ended = lease_ended OR @release`
 
-	setHeader   = `, header = @header, header_sum = @header_sum, tail_rows = NULL, shown_from = @shown_from, shown_to = @shown_to`
+	setHeader   = `, header = @header, header_sum = @header_sum, pending = @pending::boolean, tail_rows = NULL, shown_from = @shown_from, shown_to = @shown_to`
 	moveListing = `, listed AS (UPDATE listing l SET updated_slot = @updated_slot, status = @status, origin = @origin, name = @name,
 		task_status = @task_status, flow_status = @flow_status, expires_at = @expires_at FROM s WHERE l.sid = s.sid)`
 
 	writeSnapshot = `, kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
 
-	endFold    = `, snap_version = @of_version::bigint, head_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admitted + returnFold
-	returnFold = ` RETURNING sid, snap_version, head_bytes, unfolded)`
+	endFold    = `, snap_version = @of_version::bigint, snapshot_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admitted + returnFold
+	returnFold = ` RETURNING sid, snap_version, snapshot_bytes, unfolded)`
 
-	foldLeft = ` SELECT snap_version, head_bytes, unfolded FROM s`
+	foldLeft = ` SELECT snap_version, snapshot_bytes, unfolded FROM s`
 )
 
 // The bytes to fold are counted as they are written. A version that would leave

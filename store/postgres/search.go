@@ -248,8 +248,9 @@ func (r *searchRun) queryIndex(ctx context.Context) error {
 	return err
 }
 
-// notDiscarded is the SQL condition of a change that was not discarded.
-const notDiscarded = `NOT EXISTS (SELECT 1 FROM discards d WHERE d.log = c.log AND c.seq BETWEEN d.from_seq AND d.to_seq)`
+// searchable is the SQL condition of a change that was neither discarded nor
+// taken out of search.
+const searchable = `NOT EXISTS (SELECT 1 FROM discards d WHERE d.log = c.log AND c.seq BETWEEN d.from_seq AND d.to_seq) AND ` + notForgotten
 
 // readUnindexed reads the messages that are not indexed yet.
 func (r *searchRun) readUnindexed(ctx context.Context) error {
@@ -262,7 +263,7 @@ func (r *searchRun) readUnindexed(ctx context.Context) error {
 			LEFT JOIN indexed i ON i.log = g.log
 			CROSS JOIN LATERAL (SELECT c.log, c.seq, c.body FROM changes c WHERE c.log = g.log AND c.seq > coalesce(i.upto, 0) AND c.seq <= g.upto
 				AND c.kind = '`+messageAdded+`' ORDER BY c.seq OFFSET 0) c
-		WHERE `+notDiscarded, pgx.NamedArgs{"logs": logs, "ends": ends})
+		WHERE `+searchable, pgx.NamedArgs{"logs": logs, "ends": ends})
 	if err != nil {
 		return err
 	}
@@ -384,7 +385,7 @@ func (r *searchRun) readMessages(ctx context.Context, some []candidate) error {
 	}
 	rows, err := r.tx.Query(ctx, `SELECT g.place, c.body FROM unnest(@places::bigint[], @logs::bigint[], @seqs::bigint[]) AS g (place, log, seq)
 			JOIN changes c ON c.log = g.log AND c.seq = g.seq
-		WHERE c.kind = '`+messageAdded+`' AND `+notDiscarded, pgx.NamedArgs{"places": places, "logs": logs, "seqs": seqs})
+		WHERE c.kind = '`+messageAdded+`' AND `+searchable, pgx.NamedArgs{"places": places, "logs": logs, "seqs": seqs})
 	if err != nil {
 		return err
 	}

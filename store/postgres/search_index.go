@@ -229,7 +229,7 @@ func claim(ctx context.Context, tx pgx.Tx, logs []int64) ([]int64, error) {
 // have more.
 func indexClaimed(ctx context.Context, tx pgx.Tx, logs []int64) (more []int64, err error) {
 	rows, err := tx.Query(ctx, `SELECT g.log, c.seq, c.body FROM unnest($1::bigint[]) AS g (log) LEFT JOIN indexed i ON i.log = g.log
-		CROSS JOIN LATERAL (SELECT c.seq, CASE WHEN c.kind = '`+messageAdded+`' THEN c.body END AS body FROM changes c
+		CROSS JOIN LATERAL (SELECT c.seq, CASE WHEN c.kind = '`+messageAdded+`' AND `+notForgotten+` THEN c.body END AS body FROM changes c
 			WHERE c.log = g.log AND c.seq > coalesce(i.upto, 0) ORDER BY c.seq LIMIT $2) c`, logs, indexMessages)
 	if err != nil {
 		return nil, err

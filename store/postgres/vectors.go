@@ -126,7 +126,7 @@ func (r vectorRows) insertMessages(ctx context.Context, tx pgx.Tx, eid int64) er
 	}
 	rows, err := tx.Query(ctx, `SELECT g.place, c.body FROM unnest(@logs::bigint[], @seqs::bigint[]) WITH ORDINALITY AS g (log, seq, place)
 			JOIN changes c ON c.log = g.log AND c.seq = g.seq
-		WHERE c.kind = '`+messageAdded+`' AND `+notDiscarded, pgx.NamedArgs{"logs": r.a, "seqs": r.b})
+		WHERE c.kind = '`+messageAdded+`' AND `+searchable, pgx.NamedArgs{"logs": r.a, "seqs": r.b})
 	if err != nil {
 		return err
 	}

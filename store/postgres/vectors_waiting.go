@@ -206,7 +206,7 @@ func (g *backlogScan) read(ctx context.Context, logs []behind) (more []behind, e
 // waitingMessages are the first messages of logs, after one change and up to
 // another, that have no vector.
 const waitingMessages = `SELECT g.log, c.seq, c.body FROM unnest(@logs::bigint[], @from::bigint[], @to::bigint[]) AS g (log, after, upto)
-	CROSS JOIN LATERAL (SELECT c.seq, c.body FROM changes c WHERE c.log = g.log AND c.seq > g.after AND c.seq <= g.upto AND c.kind = '` + messageAdded + `' AND ` + notDiscarded + `
+	CROSS JOIN LATERAL (SELECT c.seq, c.body FROM changes c WHERE c.log = g.log AND c.seq > g.after AND c.seq <= g.upto AND c.kind = '` + messageAdded + `' AND ` + searchable + `
 		AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = c.seq AND v.eid = @eid) ORDER BY c.seq LIMIT @limit) c
 	ORDER BY g.log, c.seq`
 

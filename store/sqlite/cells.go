@@ -226,9 +226,9 @@ func (c *conn) countChange(ctx context.Context, place int64) (changed int64, err
 	return changed, err
 }
 
-// removeVectors removes the vectors of a log that are not needed any more, and
-// what the index knows of them: an empty cell keeps no direction.
-func (c *conn) removeVectors(ctx context.Context, log int64) error {
+// removeVectors removes the vectors of changes of a log (the unneeded ones, or the
+// whole log), and what the index knows of them: an empty cell keeps no direction.
+func (c *conn) removeVectors(ctx context.Context, log int64, which string) error {
 	type emptied struct {
 		cell, place int64
 		dimensions  int
@@ -244,7 +244,7 @@ JOIN vector_cells e ON e.id = m.id >> ?2 JOIN vector_places p ON p.id = e.place 
 	if err != nil {
 		return err
 	}
-	if _, err := c.exec(ctx, "DELETE FROM message_vectors WHERE "+unneeded, log); err != nil {
+	if _, err := c.exec(ctx, "DELETE FROM message_vectors WHERE "+which, log); err != nil {
 		return err
 	}
 	for _, e := range cells {

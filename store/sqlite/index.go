@@ -81,6 +81,9 @@ func (c *conn) partAfter(ctx context.Context, mark int64, most int) (indexing, e
 	if err != nil && !errors.Is(err, errStop) {
 		return indexing{}, err
 	}
+	if part.passages, err = c.withoutForgotten(ctx, part.passages); err != nil {
+		return indexing{}, err
+	}
 	return part, c.nameOwners(ctx, part.passages)
 }
 
@@ -169,7 +172,11 @@ func (c *conn) index(ctx context.Context, part indexing) error {
 		return errMoved
 	}
 	c.onWrite("before index")
-	for _, p := range part.passages {
+	passages, err := c.withoutForgotten(ctx, part.passages) // some may have been forgotten meanwhile
+	if err != nil {
+		return err
+	}
+	for _, p := range passages {
 		if _, err := c.exec(ctx, "INSERT INTO message_words (rowid, tokens) VALUES (?, ?)", p.n, p.tokens); err != nil {
 			return err
 		}
@@ -188,11 +195,15 @@ func (c *conn) index(ctx context.Context, part indexing) error {
 const unneeded = `log = ?1 AND seq > coalesce((SELECT max(upto_seq) FROM lineage WHERE ancestor = ?1), 0)
 AND NOT EXISTS (SELECT 1 FROM sessions WHERE log = ?1)`
 
-// unindex removes the unneeded changes of a log from the index.
-func (c *conn) unindex(ctx context.Context, log int64) error {
+// wholeLog are all changes of log ?1.
+const wholeLog = "log = ?1"
+
+// unindex removes changes of a log from the index of words: the unneeded ones, or
+// the whole log.
+func (c *conn) unindex(ctx context.Context, log int64, which string) error {
 	for _, statement := range []string{
-		"DELETE FROM message_words WHERE rowid IN (SELECT p.n FROM passages p WHERE p.n IN (SELECT n FROM changes WHERE " + unneeded + "))",
-		"DELETE FROM passages WHERE n IN (SELECT n FROM changes WHERE " + unneeded + ")",
+		"DELETE FROM message_words WHERE rowid IN (SELECT p.n FROM passages p WHERE p.n IN (SELECT n FROM changes WHERE " + which + "))",
+		"DELETE FROM passages WHERE n IN (SELECT n FROM changes WHERE " + which + ")",
 	} {
 		if _, err := c.exec(ctx, statement, log); err != nil {
 			return err

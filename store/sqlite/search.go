@@ -140,7 +140,7 @@ func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
 		return err
 	}
 	for _, log := range logs {
-		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? ORDER BY seq DESC", []any{log}, func(rows *sql.Rows) error {
+		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes c WHERE log = ? AND "+searchable+" ORDER BY seq DESC", []any{log}, func(rows *sql.Rows) error {
 			at, r, err := scanPlace(rows)
 			if err != nil {
 				return err

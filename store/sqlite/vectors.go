@@ -72,7 +72,7 @@ func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store
 // change.
 func (c *conn) waitingMessages(ctx context.Context, e embedder, upTo int64, limit int) ([]unembedded, error) {
 	var list []unembedded
-	err := c.each(ctx, "SELECT n, log, "+columns+` FROM changes c WHERE n > ? AND n <= ? AND kind = ? AND discarded = 0
+	err := c.each(ctx, "SELECT n, log, "+columns+` FROM changes c WHERE n > ? AND n <= ? AND kind = ? AND discarded = 0 AND `+searchable+`
 AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = c.seq AND v.embedder = ?) ORDER BY n`,
 		[]any{e.changes, upTo, messageAdded, e.id}, func(rows *sql.Rows) error {
 			at, r, err := scanPlace(rows)
@@ -230,7 +230,7 @@ SELECT e.key, ?1, e.version, ?2 FROM memory_entries e JOIN memory_keys k ON k.id
 ON CONFLICT (key, embedder) DO UPDATE SET version = excluded.version, vector = excluded.vector`, e.id, v.blob(), v.n)
 		} else {
 			_, err = c.exec(ctx, `INSERT INTO message_vectors (log, seq, embedder, at, trace, vector)
-SELECT log, seq, ?1, ?2, ?3, ?4 FROM changes WHERE log = ?5 AND seq = ?6 AND kind = ?7 AND discarded = 0
+SELECT log, seq, ?1, ?2, ?3, ?4 FROM changes c WHERE log = ?5 AND seq = ?6 AND kind = ?7 AND discarded = 0 AND `+searchable+`
 ON CONFLICT (log, seq, embedder) DO UPDATE SET vector = excluded.vector`, e.id, v.at, v.trace, v.blob(), v.log, v.seq, messageAdded)
 		}
 		if err != nil {

@@ -247,14 +247,19 @@ func (c *conn) remove(ctx context.Context, w row) error {
 	}
 	c.onWrite("after removal")
 	for _, p := range parts {
-		if err := c.unindex(ctx, p.log); err != nil {
+		if err := c.unindex(ctx, p.log, unneeded); err != nil {
 			return err
 		}
-		if err := c.removeVectors(ctx, p.log); err != nil {
+		if err := c.removeVectors(ctx, p.log, unneeded); err != nil {
 			return err
 		}
-		if _, err := c.exec(ctx, "DELETE FROM changes WHERE "+unneeded, p.log); err != nil {
-			return err
+		for _, statement := range []string{
+			"DELETE FROM changes WHERE " + unneeded,
+			"DELETE FROM forgotten WHERE log = ?1 AND NOT EXISTS (SELECT 1 FROM changes WHERE log = ?1)",
+		} {
+			if _, err := c.exec(ctx, statement, p.log); err != nil {
+				return err
+			}
 		}
 	}
 	if err := c.removePlaces(ctx, user); err != nil {

@@ -276,6 +276,11 @@ func (f *FaultyStore) Forget(ctx context.Context, o store.Owner, key string, ifV
 	return faulty(ctx, f, "Forget", func() (bool, error) { return f.store.Forget(ctx, o, key, ifVersion) })
 }
 
+// ForgetTranscripts may fail as "ForgetTranscripts".
+func (f *FaultyStore) ForgetTranscripts(ctx context.Context, tenant, user string, dry bool) (int, error) {
+	return faulty(ctx, f, "ForgetTranscripts", func() (int, error) { return f.store.ForgetTranscripts(ctx, tenant, user, dry) })
+}
+
 // ForgetAll may fail as "ForgetAll".
 func (f *FaultyStore) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
 	return faulty(ctx, f, "ForgetAll", func() (int, error) { return f.store.ForgetAll(ctx, o, dry) })

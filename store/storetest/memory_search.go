@@ -41,6 +41,7 @@ func searchBehaviours() []behaviour {
 		{name: "search/lookAlikeTenantsNeverMeet", needs: needs, check: searchTenants},
 		{name: "search/badSearchesAreRefused", needs: needs, check: badSearches},
 		{name: "search/corruptSessionBreaksItselfAlone", needs: []string{Memories, corruptHook}, check: corruptIsSearchedAround},
+		{name: "search/forgottenTranscriptsAreNeverFoundAgain", needs: []string{Memories, Vectors, Tails, Forks, Logs}, check: transcriptsAreForgotten},
 		{name: "search/agreesWithAModel", needs: []string{Memories, Tails, Forks, Logs}, check: searchAgreesWithModel},
 	}
 }

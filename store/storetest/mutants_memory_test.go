@@ -249,6 +249,7 @@ func searchMutants() map[string]mutant {
 		"index never shrinks": {func(s Full) store.Store { return &stuck{Full: s, found: map[string][]store.Passage{}} }, []string{
 			"search/neverFindsTheDiscarded", "search/deletedSessionsAreNotSearched", "search/purgedSessionsAreGone",
 			"search/clearedIsFoundOnRequest", "search/findsTheNewestOfAnEntry"}},
+		"transcripts stay": {func(s Full) store.Store { return keepsTranscripts{s} }, []string{"search/forgottenTranscriptsAreNeverFoundAgain"}},
 		"clear ignored": {asks(func(q *store.Search) { q.Cleared = true }), []string{
 			"search/clearedIsFoundOnRequest", "search/rewoundIsFoundOnRequest", "search/forksAreCutAtTheirPoint"}},
 		"trace ignored":      {asks(func(q *store.Search) { q.Trace = true }), []string{"search/traceIsFoundOnRequest"}},
@@ -280,6 +281,12 @@ func trimPatterns(q *store.Search) {
 }
 
 // asksFor searches for something else than it was asked for.
+type keepsTranscripts struct{ Full }
+
+func (m keepsTranscripts) ForgetTranscripts(ctx context.Context, tenant, user string, _ bool) (int, error) {
+	return m.Full.ForgetTranscripts(ctx, tenant, user, true)
+}
+
 type asksFor struct {
 	Full
 	alter func(*store.Search)
