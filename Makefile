@@ -94,9 +94,17 @@ bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
 bench-recall: ## what recall finds in six languages, into docs/performance.md; takes a minute
 	HOLDFAST_BENCH_RECALL=1 $(GO) test -count=1 -run TestRecall_writesThePage ./internal/benchrecall
 
+.PHONY: bench-longmemeval
+bench-longmemeval: ## what recall finds in a data set in the format of LongMemEval: DATA=FILE
+	HOLDFAST_LONGMEMEVAL="$(abspath $(or $(DATA),internal/benchrecall/testdata/longmemeval.json))" $(GO) test -count=1 -v -timeout 24h -run TestLongMemEval_ofAFile ./internal/benchrecall
+
 .PHONY: bench-stores
 bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
 	cd internal/benchstores && $(GO) run . -write
+
+.PHONY: bench-peers
+bench-peers: ## Holdfast beside other libraries, into docs/performance.md and README.md; takes minutes; QUICK=1 only shows that it works
+	cd bench && CGO_ENABLED=0 $(GO) run -tags peers . $(if $(QUICK),-quick,-write)
 
 .PHONY: soak
 soak: ## the store suites and the crash tests again and longer: KILLS random kills of a child process per durable store, and one at every write point

@@ -19,7 +19,17 @@ import (
 //
 //	<!-- code: FILE FUNCTION -->     the lines are in that function, in that order
 //	<!-- shown: STORY FILE -->       the block is a file that a story compares with what was printed
+//
+// A third mark, <!-- shown: NAME -->, is before what a terminal shows; the tests of
+// internal/cli type it and compare.
 var quote = regexp.MustCompile("(?s)<!-- (code|shown): (\\S+) (\\S+) -->\n```[a-z]*\n(.*?)```")
+
+var (
+	mark        = regexp.MustCompile(`<!-- (?:code|shown): `)
+	markedBlock = regexp.MustCompile("<!-- (?:code|shown): [^\n]*-->\n```")
+	block       = regexp.MustCompile("(?ms)^(<!-- [^\n]* -->\n)?```[a-z]*\n(.*?)^```")
+	transcript  = regexp.MustCompile(`(?m)^(?:\$|›) `) // somebody types at a shell or a chat
+)
 
 func TestQuotes_areWhatTheySay(t *testing.T) {
 	t.Parallel()
@@ -35,20 +45,25 @@ func TestQuotes_areWhatTheySay(t *testing.T) {
 		}
 		for _, m := range quote.FindAllStringSubmatch(string(text), -1) {
 			found++
-			kind, file, name, block := m[1], m[2], m[3], m[4]
+			kind, file, name, lines := m[1], m[2], m[3], m[4]
 			if page == "../README.md" {
 				file = filepath.Join("..", file)
 			}
 			if kind == "shown" {
-				if !strings.Contains(storyFile(t, file, name), block) {
-					t.Errorf("%s: this is not in %s %s:\n%s", page, file, name, block)
+				if !strings.Contains(storyFile(t, file, name), lines) {
+					t.Errorf("%s: this is not in %s %s:\n%s", page, file, name, lines)
 				}
-			} else if line := firstMissing(functionIn(t, file, name), block); line != "" {
+			} else if line := firstMissing(functionIn(t, file, name), lines); line != "" {
 				t.Errorf("%s: this line is not in its place in %s %s: %s", page, file, name, line)
 			}
 		}
-		if n := strings.Count(string(text), "<!-- code:") + strings.Count(string(text), "<!-- shown:"); n != len(quote.FindAllString(string(text), -1)) {
-			t.Errorf("%s has %d marks of blocks, of which some have no block", page, n)
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+			if mark, lines := m[1], m[2]; transcript.MatchString(lines) && !strings.HasPrefix(mark, "<!-- shown: ") {
+				t.Errorf("%s: this needs a mark of a test that produces it:\n%s", page, lines)
+			}
+		}
+		if n, marked := len(mark.FindAllString(string(text), -1)), len(markedBlock.FindAllString(string(text), -1)); n != marked {
+			t.Errorf("%s has %d marks, of which %d have a block", page, n, marked)
 		}
 	}
 	if found == 0 {

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// firstBlock is the first block of shell commands of a document.
-func firstBlock(t *testing.T, path string) string {
+// firstBlock is the first block of a document in a language.
+func firstBlock(t *testing.T, path, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(text), "```sh\n")
+	_, after, found := strings.Cut(string(text), "```"+language+"\n")
 	block, _, ended := strings.Cut(after, "```")
 	if !found || !ended {
-		t.Fatalf("%s has no block of shell commands", path)
+		t.Fatalf("%s has no block of %s", path, language)
 	}
 	return block
 }
@@ -28,7 +28,7 @@ func firstBlock(t *testing.T, path string) string {
 // The first requests of the guide to the server are copied into a shell.
 func TestGuide_firstRequests(t *testing.T) {
 	t.Parallel()
-	block := firstBlock(t, "../../docs/server.md")
+	block := firstBlock(t, "../../docs/server.md", "sh")
 	port, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

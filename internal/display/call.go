@@ -16,8 +16,9 @@ import (
 // maxCallLines is how many lines of one argument or diff a terminal shows.
 const maxCallLines = 60
 
-// CallLines shows a call that waits: every argument, what the call would change
-// and why it is asked for. Most bounds the lines of each; 0 shows all.
+// CallLines shows a call that waits: every argument and what the call would
+// change. Why it is asked for is in its prompt. Most bounds the lines of each; 0
+// shows all.
 func CallLines(call session.PendingCall, most int) []terminal.Cell {
 	var lines []terminal.Cell
 	if call.Kind != session.PendingQuestion && call.Tool != "" { // an earlier version kept only a prompt
@@ -30,10 +31,7 @@ func CallLines(call session.PendingCall, most int) []terminal.Cell {
 		}
 		lines = append(lines, bounded(call, "  ", "  ", call.Diff, most, diffColour)...)
 	}
-	for _, text := range []string{call.Context, reasonOf(call)} {
-		lines = append(lines, bounded(call, "", "", text, most, plainLine)...)
-	}
-	return lines
+	return append(lines, bounded(call, "", "", call.Context, most, plainLine)...)
 }
 
 // serverText names the tool server that a call goes to.
@@ -147,9 +145,10 @@ func CallText(call session.PendingCall) string {
 	return strings.TrimSpace(call.Tool + " " + argumentsText(call.Arguments))
 }
 
-// DescribeCall shows a question, or a call with everything it would do.
+// DescribeCall shows a question, or a call with everything it would do and why
+// it is asked for.
 func DescribeCall(to *terminal.Screen, call session.PendingCall) string {
-	lines := CallLines(call, maxCallLines)
+	lines := append(CallLines(call, maxCallLines), bounded(call, "", "", reasonOf(call), maxCallLines, plainLine)...)
 	if call.Kind == session.PendingQuestion || call.Tool == "" {
 		lines = append([]terminal.Cell{terminal.Styled(terminal.Printable(call.Prompt), terminal.Plain)}, lines...)
 	}

@@ -4,6 +4,7 @@ package ptytest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,15 +15,20 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
+// Cell is one place of a screen: a character, empty for the second half of a
+// wide one, and the numbers of the sequence that gave it its colour.
+type Cell struct{ Text, Style string }
+
 // Screen is what a terminal shows, as far as our programs use its language:
-// text with characters of any width, line ends, the cursor, clearing, colours,
-// which are not kept, and scrolling. It is safe for concurrent use.
+// text with characters of any width, line ends, the cursor, clearing, colours and
+// scrolling. It is safe for concurrent use.
 type Screen struct {
 	mu      sync.Mutex // guards the rest
 	columns int
 	height  int // 0: it never scrolls
 	cooked  bool
-	lines   [][]string // of cells; the second one of a wide character is empty
+	lines   [][]Cell
+	style   string
 	x, y    int
 	rest    []byte // the beginning of something
 	unknown []string
@@ -31,7 +37,7 @@ type Screen struct {
 
 // NewScreen returns an empty screen.
 func NewScreen(columns, height int) *Screen {
-	return &Screen{columns: columns, height: height, lines: [][]string{nil}, changed: make(chan struct{})}
+	return &Screen{columns: columns, height: height, lines: [][]Cell{nil}, changed: make(chan struct{})}
 }
 
 // Shown returns the lines of a screen without end after it was written to. Line
@@ -94,10 +100,10 @@ func (s *Screen) take(data []byte) int {
 func (s *Screen) put(character string, width int) {
 	if width == 0 {
 		if at := s.x - 1; at >= 0 && at < len(s.lines[s.y]) {
-			for at > 0 && s.lines[s.y][at] == "" {
+			for at > 0 && s.lines[s.y][at].Text == "" {
 				at--
 			}
-			s.lines[s.y][at] += character
+			s.lines[s.y][at].Text += character
 		}
 		return
 	}
@@ -106,11 +112,11 @@ func (s *Screen) put(character string, width int) {
 		s.down()
 	}
 	for len(s.lines[s.y]) < s.x+width {
-		s.lines[s.y] = append(s.lines[s.y], " ")
+		s.lines[s.y] = append(s.lines[s.y], Cell{Text: " "})
 	}
-	s.lines[s.y][s.x] = character
+	s.lines[s.y][s.x] = Cell{character, s.style}
 	for i := 1; i < width; i++ {
-		s.lines[s.y][s.x+i] = ""
+		s.lines[s.y][s.x+i] = Cell{}
 	}
 	s.x += width
 }
@@ -140,7 +146,9 @@ func (s *Screen) sequence(data []byte) int {
 	switch {
 	case data[1] != '[':
 		s.unknown = append(s.unknown, string(data[:end+1]))
-	case data[end] == 'm' || text == "?2004" || text == "?25":
+	case data[end] == 'm':
+		s.style = strings.TrimPrefix(text, "0")
+	case text == "?2004" || text == "?25":
 	case data[end] == 'A':
 		if s.y -= max(n, 1); s.y < 0 {
 			s.unknown = append(s.unknown, fmt.Sprintf("up %d lines, over the top", n))
@@ -154,7 +162,7 @@ func (s *Screen) sequence(data []byte) int {
 		s.lines[s.y] = s.lines[s.y][:min(s.x, len(s.lines[s.y]))]
 		s.lines = s.lines[:s.y+1]
 	case data[end] == 'J' && n == 2:
-		s.lines = [][]string{nil}
+		s.lines = [][]Cell{nil}
 		s.x, s.y = 0, 0
 	case data[end] == 'H' && text == "":
 		s.x, s.y = 0, 0
@@ -170,7 +178,7 @@ func (s *Screen) Resize(columns int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.columns = columns
-	var lines [][]string
+	var lines [][]Cell
 	x, y := s.x, 0
 	for i, line := range s.lines {
 		if i == s.y {
@@ -196,9 +204,38 @@ func (s *Screen) Resize(columns int) {
 func (s *Screen) text() string {
 	lines := make([]string, len(s.lines))
 	for i, line := range s.lines {
-		lines[i] = strings.TrimRight(strings.Join(line, ""), " ")
+		var text strings.Builder
+		for _, c := range line {
+			text.WriteString(c.Text)
+		}
+		lines[i] = strings.TrimRight(text.String(), " ")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Text returns what is shown, without spaces at the ends of lines.
+func (s *Screen) Text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text()
+}
+
+// Lines returns what is shown, with its colours.
+func (s *Screen) Lines() [][]Cell {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := make([][]Cell, len(s.lines))
+	for i, line := range s.lines {
+		lines[i] = slices.Clone(line)
+	}
+	return lines
+}
+
+// Clear makes the screen empty.
+func (s *Screen) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines, s.x, s.y = [][]Cell{nil}, 0, 0
 }
 
 // WaitUntil waits until what is shown is as it should be; what the screen shows
@@ -227,11 +264,11 @@ func (s *Screen) WaitUntil(t *testing.T, want string, through func(string) strin
 func (s *Screen) withCursor() string {
 	line := s.lines[s.y]
 	defer func() { s.lines[s.y] = line }()
-	marked := append([]string{}, line...)
+	marked := slices.Clone(line)
 	for len(marked) < s.x {
-		marked = append(marked, " ")
+		marked = append(marked, Cell{Text: " "})
 	}
-	s.lines[s.y] = append(append(append([]string{}, marked[:s.x]...), "▏"), marked[s.x:]...)
+	s.lines[s.y] = slices.Insert(marked, s.x, Cell{Text: "▏"})
 	return s.text()
 }
 

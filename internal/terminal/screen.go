@@ -103,9 +103,15 @@ func (s *Screen) Print(text string) error {
 	return err
 }
 
-// Status writes a line about what is going on, for people only.
+// Status writes a line about what is going on, for people only. On a terminal it
+// is broken between words, unless it has a command, which somebody may copy.
 func (s *Screen) Status(format string, args ...any) {
-	fmt.Fprintf(s, "%s\n", s.Paint(Dim, Printable(fmt.Sprintf(format, args...))))
+	text := Printable(fmt.Sprintf(format, args...))
+	if width := s.Width(); width > 0 && !strings.Contains(text, "holdfast ") {
+		var w Wrapper
+		text = strings.ReplaceAll(w.Write(text, width)+w.End(width), string(SoftBreak), "\n")
+	}
+	fmt.Fprintf(s, "%s\n", s.Paint(Dim, text))
 }
 
 // Notice is Status for who knows nothing of a drawing that may be on the screen:
