@@ -73,6 +73,9 @@ func (p *program) importDir(ctx context.Context, e *setup.Env, dir string, newID
 		o.ID = uuid.NewString()
 	}
 	id, notes, err := strands.Import(ctx, e, strands.Dir(dir), o)
+	if errors.Is(err, session.ErrNotFound) {
+		return &session.InvalidError{Field: "folder", Reason: fmt.Sprintf("%q has no run of strands-cli; to import something else, name its file", dir)}
+	}
 	if err != nil {
 		return err
 	}
