@@ -29,8 +29,9 @@ UNWATCHED_IN = $(shell grep -rlE --include='*_test.go' '^func $(UNWATCHED:^%=%)'
 LINT     = $(shell for l in golangci-lint bin/golangci-lint; do \
              command -v $$l >/dev/null && $$l version 2>/dev/null | grep -q "version v\?$(LINT_VERSION) " && { echo $$l; break; }; done)
 # The folders of all modules: this one, and nested ones for what only measures or
-# compares, whose dependencies a user of the library need not download.
-MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*' -exec dirname {} \; | sort)
+# compares, whose dependencies a user of the library need not download. Those of
+# clients/ are large and belong to clients-test.
+MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path './clients/*' -not -path '*/testdata/*' -exec dirname {} \; | sort)
 # Runs the command $(1) in every module, all of them even where one fails.
 each     = failed=; for module in $(MODULES); do (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
 # A fingerprint of every file, to see whether generating changed one.
@@ -101,6 +102,10 @@ bench-longmemeval: ## what recall finds in a data set in the format of LongMemEv
 bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
 	cd internal/benchstores && $(GO) run . -write
 
+.PHONY: bench-peers
+bench-peers: ## Holdfast beside other libraries, into docs/performance.md and README.md; takes minutes; QUICK=1 only shows that it works
+	cd bench && CGO_ENABLED=0 $(GO) run -tags peers . $(if $(QUICK),-quick,-write)
+
 .PHONY: soak
 soak: ## the store suites and the crash tests again and longer: KILLS random kills of a child process per durable store, and one at every write point
 	@pkgs=$$($(GO) list -f '{{$$p := .ImportPath}}{{range .XTestImports}}{{if eq . "github.com/holdfast-dev/holdfast/store/storetest"}}{{$$p}} {{end}}{{end}}' ./store/...); \
@@ -145,6 +150,7 @@ web-test: web/node_modules ## the page in a browser (Chromium; CHROMIUM names an
 
 .PHONY: clients-test
 clients-test: clients/node_modules ## the protocols of other programs, with the vendors' own clients against the real program
+	cd clients/openaigo && $(GO) mod tidy -diff
 	cd clients && npm -s test
 
 clients/node_modules: clients/package-lock.json
