@@ -29,8 +29,9 @@ UNWATCHED_IN = $(shell grep -rlE --include='*_test.go' '^func $(UNWATCHED:^%=%)'
 LINT     = $(shell for l in golangci-lint bin/golangci-lint; do \
              command -v $$l >/dev/null && $$l version 2>/dev/null | grep -q "version v\?$(LINT_VERSION) " && { echo $$l; break; }; done)
 # The folders of all modules: this one, and nested ones for what only measures or
-# compares, whose dependencies a user of the library need not download.
-MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*' -exec dirname {} \; | sort)
+# compares, whose dependencies a user of the library need not download. Those of
+# clients/ are large and belong to clients-test.
+MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path './clients/*' -not -path '*/testdata/*' -exec dirname {} \; | sort)
 # Runs the command $(1) in every module, all of them even where one fails.
 each     = failed=; for module in $(MODULES); do (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
 # A fingerprint of every file, to see whether generating changed one.
@@ -93,9 +94,17 @@ bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
 bench-recall: ## what recall finds in six languages, into docs/performance.md; takes a minute
 	HOLDFAST_BENCH_RECALL=1 $(GO) test -count=1 -run TestRecall_writesThePage ./internal/benchrecall
 
+.PHONY: bench-longmemeval
+bench-longmemeval: ## what recall finds in a data set in the format of LongMemEval: DATA=FILE
+	HOLDFAST_LONGMEMEVAL="$(abspath $(or $(DATA),internal/benchrecall/testdata/longmemeval.json))" $(GO) test -count=1 -v -timeout 24h -run TestLongMemEval_ofAFile ./internal/benchrecall
+
 .PHONY: bench-stores
 bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
 	cd internal/benchstores && $(GO) run . -write
+
+.PHONY: bench-peers
+bench-peers: ## Holdfast beside other libraries, into docs/performance.md and README.md; takes minutes; QUICK=1 only shows that it works
+	cd bench && CGO_ENABLED=0 $(GO) run -tags peers . $(if $(QUICK),-quick,-write)
 
 .PHONY: soak
 soak: ## the store suites and the crash tests again and longer: KILLS random kills of a child process per durable store, and one at every write point
@@ -141,6 +150,7 @@ web-test: web/node_modules ## the page in a browser (Chromium; CHROMIUM names an
 
 .PHONY: clients-test
 clients-test: clients/node_modules ## the protocols of other programs, with the vendors' own clients against the real program
+	cd clients/openaigo && $(GO) mod tidy -diff
 	cd clients && npm -s test
 
 clients/node_modules: clients/package-lock.json

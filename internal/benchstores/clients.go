@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // manyClients is the number of clients in the largest group.
@@ -59,7 +61,7 @@ func (b *bench) rates(ctx context.Context, groups ...clientGroup) ([]float64, er
 	}
 	medians := make([]float64, len(groups))
 	for i, found := range all {
-		medians[i] = median(found)
+		medians[i] = benchmark.Median(found)
 	}
 	return medians, nil
 }
@@ -114,7 +116,7 @@ func rateKey(clients int) string { return fmt.Sprintf("rate.%d", clients) }
 func (b *bench) rateResult(key, name string, target *Target, a, c float64) Result {
 	return Result{
 		Key: key, Name: name, Target: target, Measured: a / c, N: b.slices,
-		About: fmt.Sprintf("%s to %s", aboutRate(a), aboutRate(c)),
+		About: fmt.Sprintf("%s to %s", benchmark.AboutRate(a), benchmark.AboutRate(c)),
 	}
 }
 
@@ -148,7 +150,7 @@ func slowDisk(ctx context.Context, b *bench) (results []Result, err error) {
 // concurrentFloor compares 64 clients of the store, each session with a listener,
 // with 64 clients of the floor.
 func concurrentFloor(ctx context.Context, b *bench) (results []Result, err error) {
-	body := []byte(b.text.text(messageBytes))
+	body := []byte(b.text.Text(benchmark.MessageBytes))
 	err = b.in(ctx, setting{clients: manyClients}, func(p *openedStore) error {
 		return b.beside(ctx, manyClients, func(f floor) error {
 			savers, refs, err := b.savers(ctx, p, manyClients)

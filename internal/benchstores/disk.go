@@ -6,6 +6,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // disk compares the room that saves take with the text that was saved: those
@@ -50,7 +52,7 @@ func disk(ctx context.Context, b *bench) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	saves := groupDigits(int64(b.kept))
+	saves := benchmark.GroupDigits(int64(b.kept))
 	return []Result{
 		b.sizeResult("disk", fmt.Sprintf("bytes on disk for %s saves, to bytes of text", saves), atMost(1.5), saved-empty),
 		b.sizeResult("disk.words", fmt.Sprintf("bytes on disk for %s saves that were searched, to bytes of text", saves), nil, searched-empty),
@@ -70,9 +72,9 @@ func (b *bench) measureSize(ctx context.Context, do func(*openedStore) error) (s
 }
 
 func (b *bench) sizeResult(key, name string, target *Target, size int64) Result {
-	content := b.kept * messageBytes
+	content := b.kept * benchmark.MessageBytes
 	return Result{
 		Key: key, Name: name, Target: target, Measured: float64(size) / float64(content), N: 1,
-		About: fmt.Sprintf("%s kB to %s kB", number(roughly(float64(size)/1000)), groupDigits(int64(content/1000))),
+		About: fmt.Sprintf("%s kB to %s kB", benchmark.Number(benchmark.Roughly(float64(size)/1000)), benchmark.GroupDigits(int64(content/1000))),
 	}
 }

@@ -6,12 +6,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
+)
+
+const (
+	beginMark = "<!-- begin of what make bench-stores writes -->"
+	endMark   = "<!-- end of what make bench-stores writes -->"
 )
 
 // sample is a report with every kind of result.
 func sample() Report {
 	return Report{
-		Machine: Machine{Cores: 2, Go: "go1.26", Flush: 104 * time.Microsecond},
+		Machine: benchmark.Machine{Cores: 2, Go: "go1.26", Flush: 104 * time.Microsecond},
 		Stores: []StoreResults{
 			{Store: "SQLite", Results: []Result{
 				{Key: historyKey(0), Name: "save after 10", Measured: 1.31, Target: atMost(1.5), About: "0.2 ms to 0.15 ms", N: 2000},
@@ -55,34 +62,6 @@ func TestTables_haveARowPerResultWithItsVerdict(t *testing.T) {
 	}
 }
 
-func TestSplice_replacesOnlyWhatLiesBetweenTheMarks(t *testing.T) {
-	page := "# Title\n\nbefore\n\n" + beginMark + "\nold\n" + endMark + "\n\nafter\n"
-	want := "# Title\n\nbefore\n\n" + beginMark + "\n\nnew\n\n" + endMark + "\n\nafter\n"
-	got, err := replaceSection(page, "new\n")
-	if err != nil || got != want {
-		t.Errorf("%q, %v; want %q", got, err, want)
-	}
-	if again, err := replaceSection(got, "new\n"); err != nil || again != got {
-		t.Errorf("the second time it is %q, %v", again, err)
-	}
-}
-
-func TestSplice_refusesPagesWithoutClearMarks(t *testing.T) {
-	for name, page := range map[string]string{
-		"none":          "text",
-		"only a begin":  beginMark,
-		"only an end":   endMark,
-		"wrong order":   endMark + beginMark,
-		"two sections":  beginMark + endMark + beginMark + endMark,
-		"a begin after": beginMark + endMark + beginMark,
-		"an end before": endMark + beginMark + endMark,
-	} {
-		if got, err := replaceSection(page, "new"); err == nil {
-			t.Errorf("%s: made %q", name, got)
-		}
-	}
-}
-
 func TestPublish_writesPageAndChart(t *testing.T) {
 	dir := t.TempDir()
 	page, chart := filepath.Join(dir, "performance.md"), filepath.Join(dir, chartFile)
@@ -119,7 +98,7 @@ func TestPublish_leavesAPageWithoutMarksAlone(t *testing.T) {
 	if err := publish(page, chart, sample()); err == nil {
 		t.Error("published to a page without marks")
 	}
-	if err := checkMarkers(page); err == nil {
+	if err := section.Check(page); err == nil {
 		t.Error("a page without marks passed the check")
 	}
 	if text, err := os.ReadFile(page); err != nil || string(text) != "no marks" {
@@ -131,7 +110,7 @@ func TestPublish_leavesAPageWithoutMarksAlone(t *testing.T) {
 }
 
 func TestPerformancePage_canBeWrittenTo(t *testing.T) {
-	if err := checkMarkers("../../docs/performance.md"); err != nil {
+	if err := section.Check("../../docs/performance.md"); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // engine is a kind of durable store.
@@ -62,7 +64,7 @@ type floor interface {
 type bench struct {
 	engine
 	scale
-	text *textSource
+	text *benchmark.TextSource
 }
 
 // measurement measures one aspect of a store.
@@ -113,7 +115,7 @@ func (e engine) measure(ctx context.Context, s scale, progress io.Writer) ([]Res
 	var all []Result
 	for _, c := range e.chapters {
 		begin := time.Now()
-		results, err := c.run(ctx, &bench{engine: e, scale: s, text: newTextSource()})
+		results, err := c.run(ctx, &bench{engine: e, scale: s, text: benchmark.NewTextSource()})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", e.name, c.name, err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // listings compares a page among many sessions with one among few.
@@ -27,7 +29,7 @@ func listings(ctx context.Context, b *bench) (results []Result, err error) {
 			if err != nil {
 				return err
 			}
-			name := fmt.Sprintf("list page among %s sessions, to %s", groupDigits(int64(b.sessions)), groupDigits(int64(b.few)))
+			name := fmt.Sprintf("list page among %s sessions, to %s", benchmark.GroupDigits(int64(b.sessions)), benchmark.GroupDigits(int64(b.few)))
 			results = []Result{compareTimes("list", name, atMost(1.5), took[0], took[1])}
 			return nil
 		})

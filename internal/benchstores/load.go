@@ -9,6 +9,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // loads compares windows of a short and a long session, and a whole
@@ -27,7 +29,7 @@ func loads(ctx context.Context, b *bench) (results []Result, err error) {
 		if err != nil {
 			return err
 		}
-		results = append(results, compareTimes("load.window", fmt.Sprintf("load of %d of %s messages, to %d of 100", window, groupDigits(int64(b.long)), window),
+		results = append(results, compareTimes("load.window", fmt.Sprintf("load of %d of %s messages, to %d of 100", window, benchmark.GroupDigits(int64(b.long)), window),
 			atMost(1.3), took[1], took[0]))
 
 		s, err := b.createGrown(ctx, p, "whole", b.whole)
@@ -48,7 +50,7 @@ func loads(ctx context.Context, b *bench) (results []Result, err error) {
 		if err != nil {
 			return err
 		}
-		results = append(results, compareTimes("load.whole", fmt.Sprintf("load of all %s messages, to decoding them", groupDigits(int64(b.whole))),
+		results = append(results, compareTimes("load.whole", fmt.Sprintf("load of all %s messages, to decoding them", benchmark.GroupDigits(int64(b.whole))),
 			atMost(3), took[0], took[1]))
 		return nil
 	})
@@ -138,7 +140,7 @@ func versions(ctx context.Context, b *bench, p *openedStore, r store.Ref) ([]Res
 	}
 	var results []Result
 	for i, at := range points {
-		name := fmt.Sprintf("load of version %s of %s, to the last", groupDigits(int64(at.version)), groupDigits(int64(b.long)))
+		name := fmt.Sprintf("load of version %s of %s, to the last", benchmark.GroupDigits(int64(at.version)), benchmark.GroupDigits(int64(b.long)))
 		results = append(results, compareTimes("load.at."+at.name, name, nil, took[i+1], took[0]))
 	}
 	return results, nil
@@ -166,5 +168,5 @@ func forks(ctx context.Context, b *bench, p *openedStore, r store.Ref) ([]Result
 	if err != nil {
 		return nil, err
 	}
-	return []Result{compareTimes("fork", fmt.Sprintf("fork of a session of %s turns, to an empty create", groupDigits(int64(b.long))), atMost(2), took[0], took[1])}, nil
+	return []Result{compareTimes("fork", fmt.Sprintf("fork of a session of %s turns, to an empty create", benchmark.GroupDigits(int64(b.long))), atMost(2), took[0], took[1])}, nil
 }

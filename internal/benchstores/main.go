@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 func main() {
@@ -103,7 +105,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	page := filepath.Join(f.docs, "performance.md")
 	if f.write { // better now than after minutes of measuring
-		if err := checkMarkers(page); err != nil {
+		if err := section.Check(page); err != nil {
 			return err
 		}
 	}
@@ -137,7 +139,7 @@ func measure(ctx context.Context, f flags, progress io.Writer) (_ Report, err er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	report := Report{Quick: f.quick}
-	if report.Machine, err = thisMachine(dir); err != nil {
+	if report.Machine, err = benchmark.ThisMachine(dir); err != nil {
 		return Report{}, err
 	}
 	for _, name := range f.stores {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/flate"
 	"encoding/json"
 	"errors"
 	"io"
@@ -163,30 +162,5 @@ func TestInOrder_countsUpToTheFirstThatIsMissing(t *testing.T) {
 		if got := inOrder(strings.Fields(c.expected), strings.Fields(c.said)); got != c.want {
 			t.Errorf("%q of %q: %d, want %d", c.said, c.expected, got, c.want)
 		}
-	}
-}
-
-func TestProse_isTheSameInEveryRunAndNotEasyToCompress(t *testing.T) {
-	text := newTextSource().text(100_000)
-	if text != newTextSource().text(100_000) {
-		t.Error("two runs have different texts")
-	}
-	if len(text) != 100_000 {
-		t.Errorf("%d bytes, not 100,000", len(text))
-	}
-	var small bytes.Buffer
-	w, err := flate.NewWriter(&small, flate.BestCompression)
-	if err == nil {
-		_, err = io.WriteString(w, text)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	// English prose of this length comes down to about two fifths.
-	if share := float64(small.Len()) / float64(len(text)); share < 0.3 || share > 0.55 {
-		t.Errorf("compressed to %.2f of its length", share)
 	}
 }

@@ -1,9 +1,6 @@
 package main
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 func TestTarget_isMetByWhatIsShown(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -28,18 +25,8 @@ func TestTarget_isMetByWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestNumbers_sayNoMoreThanIsKnown(t *testing.T) {
+func TestResults_areShownWithTwoDecimals(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{number(1.2345), "1.23"},
-		{number(2), "2"},
-		{number(123456.7), "123,457"},
-		{groupDigits(1_000_001), "1,000,001"},
-		{groupDigits(-4_200), "-4,200"},
-		{aboutTime(84_321 * time.Nanosecond), "84 µs"},
-		{aboutTime(214_321 * time.Nanosecond), "0.21 ms"},
-		{aboutTime(1_672 * time.Millisecond), "1,700 ms"},
-		{aboutTime(0), "0 µs"},
-		{aboutRate(18_432), "18,000/s"},
 		{Result{Measured: 1}.format(), "1.00"},
 		{Result{Measured: 20, Count: true}.format(), "20"},
 	} {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // histories are how long sessions are that are saved to.
@@ -16,7 +18,7 @@ func (b *bench) histories() []int { return []int{10, 1_000, b.long} }
 
 // saves compares saves at several lengths of history with the floor.
 func saves(ctx context.Context, b *bench) (results []Result, err error) {
-	body := []byte(b.text.text(messageBytes))
+	body := []byte(b.text.Text(benchmark.MessageBytes))
 	err = b.in(ctx, setting{}, func(p *openedStore) error {
 		return b.beside(ctx, 1, func(f floor) error {
 			works := []work{func(ctx context.Context) error { return f.append(ctx, 0, body) }}
@@ -32,7 +34,7 @@ func saves(ctx context.Context, b *bench) (results []Result, err error) {
 				return err
 			}
 			for i, history := range b.histories() {
-				results = append(results, compareTimes(historyKey(i), fmt.Sprintf("save of 1 kB after %s messages, to floor", groupDigits(int64(history))),
+				results = append(results, compareTimes(historyKey(i), fmt.Sprintf("save of 1 kB after %s messages, to floor", benchmark.GroupDigits(int64(history))),
 					atMost(1.5), took[i+1], took[0]))
 			}
 			return nil
@@ -77,7 +79,7 @@ func growth(ctx context.Context, b *bench) (results []Result, err error) {
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("last %d of %s saves, to first %d", b.last, groupDigits(int64(b.long)), b.last)
+		name := fmt.Sprintf("last %d of %s saves, to first %d", b.last, benchmark.GroupDigits(int64(b.long)), b.last)
 		results = append(results, compareTimes("save.growth", name, atMost(1.2), took[0], took[1]))
 		if err := errors.Join(old.move(), old.save(ctx)); err != nil {
 			return err
@@ -144,7 +146,7 @@ func (b *bench) heavySeeds() ([]heavySeed, error) {
 	const piece = 60 << 10 // one value of metadata is 64 KiB at most
 	metadata, variables := session.Values{}, map[string]json.RawMessage{}
 	for written := 0; written < mebibyte; written += piece {
-		value, err := session.JSON(b.text.text(min(piece, mebibyte-written)))
+		value, err := session.JSON(b.text.Text(min(piece, mebibyte-written)))
 		if err != nil {
 			return nil, err
 		}
@@ -155,6 +157,6 @@ func (b *bench) heavySeeds() ([]heavySeed, error) {
 		{key: "none"},
 		{"metadata", "metadata", session.Seed{Metadata: metadata}},
 		{"variables", "variables", session.Seed{Variables: variables}},
-		{"prompt", "the system prompt", session.Seed{SystemPrompt: b.text.text(mebibyte)}},
+		{"prompt", "the system prompt", session.Seed{SystemPrompt: b.text.Text(mebibyte)}},
 	}, nil
 }

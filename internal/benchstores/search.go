@@ -6,6 +6,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // searches compares a search in a long session with one in a short one, where
@@ -28,7 +30,7 @@ func searches(ctx context.Context, b *bench) (results []Result, err error) {
 		if err != nil {
 			return err
 		}
-		results = []Result{compareTimes("search", fmt.Sprintf("search for a rare word in %s messages, to in 100", groupDigits(int64(b.long))), nil, took[1], took[0])}
+		results = []Result{compareTimes("search", fmt.Sprintf("search for a rare word in %s messages, to in 100", benchmark.GroupDigits(int64(b.long))), nil, took[1], took[0])}
 		return nil
 	})
 	return results, err

@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // window is how many messages a model is shown.
@@ -31,7 +33,7 @@ func (b *bench) message(n int) session.Message {
 	if n%2 == 1 {
 		role = session.RoleAssistant
 	}
-	return session.Message{ID: uuid.NewString(), Role: role, Content: session.Text(b.text.text(messageBytes))}
+	return session.Message{ID: uuid.NewString(), Role: role, Content: session.Text(b.text.Text(benchmark.MessageBytes))}
 }
 
 // createGrown creates a session that already has so many messages, the last of them

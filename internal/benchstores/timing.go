@@ -1,25 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 // timing holds the durations of all repetitions of one work.
 type timing []time.Duration
 
-func (t timing) median() time.Duration { return median(t) }
-
-// median returns the middle value, the lower of two.
-func median[T cmp.Ordered](values []T) T {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[(len(sorted)-1)/2]
-}
+func (t timing) median() time.Duration { return benchmark.Median(t) }
 
 // work is one of the compared operations.
 type work func(ctx context.Context) error
@@ -52,6 +46,6 @@ func ratio(a, b timing) float64 { return float64(a.median()) / float64(b.median(
 func compareTimes(key, name string, target *Target, a, b timing) Result {
 	return Result{
 		Key: key, Name: name, Target: target, Measured: ratio(a, b), N: len(a),
-		About: fmt.Sprintf("%s to %s", aboutTime(a.median()), aboutTime(b.median())),
+		About: fmt.Sprintf("%s to %s", benchmark.AboutTime(a.median()), benchmark.AboutTime(b.median())),
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 func TestInterleave_takesTurnsAndForgetsTheWarmUp(t *testing.T) {
@@ -68,7 +70,7 @@ func TestMedian_ignoresOutliersAndKeepsTheOrder(t *testing.T) {
 	if !slices.Equal(values, timing{9000, 3, 1, 2, 4}) {
 		t.Errorf("the values are %v now", values)
 	}
-	if got := median([]float64{4, 1, 3, 2}); got != 2 {
+	if got := benchmark.Median([]float64{4, 1, 3, 2}); got != 2 {
 		t.Errorf("median of an even number %v, want the lower one, 2", got)
 	}
 }

@@ -156,6 +156,9 @@ var building = map[string]place{
 	// What recall finds, measured.
 	"internal/benchrecall": {floor: 6, picks: true},
 
+	// What the programs that measure share.
+	"internal/benchmark": {floor: 0},
+
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},

@@ -1,29 +1,30 @@
-package main
+package benchmark
 
 import (
 	"math/rand/v2"
 	"strings"
 )
 
-// messageBytes is the length of a message.
-const messageBytes = 1000
+// MessageBytes is the length of a message.
+const MessageBytes = 1000
 
-// textSource makes random sentences with the statistics of language: few words
+// TextSource makes random sentences with the statistics of language: few words
 // often, most rarely. It repeats nothing that a database could compress, and
 // every run makes the same text.
-type textSource struct {
+type TextSource struct {
 	words []string
 	pick  *rand.Zipf
 	dice  *rand.Rand
 }
 
-func newTextSource() *textSource {
+// NewTextSource begins the text from its start.
+func NewTextSource() *TextSource {
 	dice := rand.New(rand.NewPCG(1, 2))
 	words := strings.Fields(`the of and to a in that is was it for on with as his they be at one have this from or had by not but what all were when we
 there can an your which their said if do will each about how up out them then she many some so these would other into has more her two like him see time
 could no make than first been its who now people my made over did down only way find use may water long little very after words called just where most know
 get through back much before go good new write our used me man too any day same right look think also around another came come work three must because does
-part even openedStore well such here take why things help put years different away again off went old number great tell men say small every found still between
+part even place well such here take why things help put years different away again off went old number great tell men say small every found still between
 name should home big give air line set own under read last never us left end along while might next sound below saw something thought both few those always
 looked show large often together asked house world going want school important until form food keep children feet land side without boy once animals life
 enough took four head above kind began almost live page got earth need far hand high year mother light country father let night following picture being
@@ -39,10 +40,11 @@ market doctor ticket journey passport station umbrella coat jacket winter summer
 			}
 		}
 	}
-	return &textSource{words: words, pick: rand.NewZipf(dice, 1.1, 4, uint64(len(words)-1)), dice: dice}
+	return &TextSource{words: words, pick: rand.NewZipf(dice, 1.1, 4, uint64(len(words)-1)), dice: dice}
 }
 
-func (p *textSource) text(length int) string {
+// Text returns the next so many bytes.
+func (p *TextSource) Text(length int) string {
 	var b strings.Builder
 	for left := 0; b.Len() < length; left-- {
 		word := p.words[p.pick.Uint64()]

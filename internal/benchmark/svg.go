@@ -1,4 +1,4 @@
-package main
+package benchmark
 
 import (
 	"encoding/xml"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// canvas writes SVG. Coordinates have one decimal at most.
-type canvas struct{ b strings.Builder }
+// Canvas writes SVG. Coordinates have one decimal at most.
+type Canvas struct{ b strings.Builder }
 
 // style is drawn by whoever shows the picture, in the colours they read with.
 const style = `<style>
@@ -28,6 +28,7 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill
 .target { stroke: #c93c37; stroke-width: 1.5; stroke-dasharray: 5 4 }
 .fill-0 { fill: #1f7a8c }
 .fill-1 { fill: #d9822b }
+.fill-2 { fill: #7b6cb5 }
 .line-0 { stroke: #1f7a8c; stroke-width: 2.5; fill: none }
 .line-1 { stroke: #d9822b; stroke-width: 2.5; fill: none }
 @media (prefers-color-scheme: dark) {
@@ -40,47 +41,58 @@ text { fill: #e6edf3 }
 .target { stroke: #f47067 }
 .fill-0 { fill: #4fb3c8 }
 .fill-1 { fill: #f0a35e }
+.fill-2 { fill: #a99be0 }
 .line-0 { stroke: #4fb3c8 }
 .line-1 { stroke: #f0a35e }
 }
 </style>
 `
 
-func (c *canvas) begin(width, height int, title, description string) {
+// Begin starts the picture.
+func (c *Canvas) Begin(width, height int, title, description string) {
 	fmt.Fprintf(&c.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n", width, height, width, height)
 	fmt.Fprintf(&c.b, "<title>%s</title>\n<desc>%s</desc>\n", escape(title), escape(description))
 	c.b.WriteString(style)
 	c.b.WriteString(`<rect class="paper" width="100%" height="100%" rx="6"/>` + "\n")
 }
 
-func (c *canvas) end() string {
+// End returns the picture.
+func (c *Canvas) End() string {
 	c.b.WriteString("</svg>\n")
 	return c.b.String()
 }
 
-func (c *canvas) text(x, y float64, class, text string) {
+// Append draws what was drawn on another canvas.
+func (c *Canvas) Append(other *Canvas) { c.b.WriteString(other.b.String()) }
+
+// Text writes at a place.
+func (c *Canvas) Text(x, y float64, class, text string) {
 	fmt.Fprintf(&c.b, `<text x="%s" y="%s" class="%s">%s</text>`+"\n", coord(x), coord(y), class, escape(text))
 }
 
-func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
+// Line draws from one place to another.
+func (c *Canvas) Line(x1, y1, x2, y2 float64, class string) {
 	fmt.Fprintf(&c.b, `<line x1="%s" y1="%s" x2="%s" y2="%s" class="%s"/>`+"\n", coord(x1), coord(y1), coord(x2), coord(y2), class)
 }
 
-func (c *canvas) rect(x, y, width, height float64, class string) {
+// Rect draws a rectangle.
+func (c *Canvas) Rect(x, y, width, height float64, class string) {
 	fmt.Fprintf(&c.b, `<rect x="%s" y="%s" width="%s" height="%s" rx="1.5" class="%s"/>`+"\n", coord(x), coord(y), coord(width), coord(height), class)
 }
 
-func (c *canvas) circle(x, y float64, class string) {
+// Circle draws a dot.
+func (c *Canvas) Circle(x, y float64, class string) {
 	fmt.Fprintf(&c.b, `<circle cx="%s" cy="%s" r="4" class="%s"/>`+"\n", coord(x), coord(y), class)
 }
 
-// point is a place in the picture and the value it stands for.
-type point struct{ x, y, value float64 }
+// Point is a place in the picture and the value it stands for.
+type Point struct{ X, Y, Value float64 }
 
-func (c *canvas) polyline(points []point, class string) {
+// Polyline connects places.
+func (c *Canvas) Polyline(points []Point, class string) {
 	var at []string
 	for _, p := range points {
-		at = append(at, coord(p.x)+","+coord(p.y))
+		at = append(at, coord(p.X)+","+coord(p.Y))
 	}
 	fmt.Fprintf(&c.b, `<polyline points="%s" class="%s"/>`+"\n", strings.Join(at, " "), class)
 }
