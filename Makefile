@@ -29,8 +29,9 @@ UNWATCHED_IN = $(shell grep -rlE --include='*_test.go' '^func $(UNWATCHED:^%=%)'
 LINT     = $(shell for l in golangci-lint bin/golangci-lint; do \
              command -v $$l >/dev/null && $$l version 2>/dev/null | grep -q "version v\?$(LINT_VERSION) " && { echo $$l; break; }; done)
 # The folders of all modules: this one, and nested ones for what only measures or
-# compares, whose dependencies a user of the library need not download.
-MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*' -exec dirname {} \; | sort)
+# compares, whose dependencies a user of the library need not download. Those of
+# clients/ are large and belong to clients-test.
+MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path './clients/*' -not -path '*/testdata/*' -exec dirname {} \; | sort)
 # Runs the command $(1) in every module, all of them even where one fails.
 each     = failed=; for module in $(MODULES); do (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
 # A fingerprint of every file, to see whether generating changed one.
@@ -149,6 +150,7 @@ web-test: web/node_modules ## the page in a browser (Chromium; CHROMIUM names an
 
 .PHONY: clients-test
 clients-test: clients/node_modules ## the protocols of other programs, with the vendors' own clients against the real program
+	cd clients/openaigo && $(GO) mod tidy -diff
 	cd clients && npm -s test
 
 clients/node_modules: clients/package-lock.json

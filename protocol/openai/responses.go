@@ -207,11 +207,19 @@ func retrieveResponse(x *exchange) error {
 			return refuse(name, "Unsupported parameter: '%s' is not supported here.", name)
 		}
 	}
+	var in struct {
+		Stream bool `json:"stream"`
+	}
+	if x.Request.ContentLength != 0 { // the client for Go asks for a stream in the body of the GET
+		if err := x.decode(&in); err != nil {
+			return err
+		}
+	}
 	s, t, steps, _, err := x.find(x.Request.Context(), x.Request.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	if query.Get("stream") != "true" {
+	if query.Get("stream") != "true" && !in.Stream {
 		return x.Write(x.read(s, t, steps))
 	}
 	after, err := strconv.ParseInt("0"+query.Get("starting_after"), 10, 64)
