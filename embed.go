@@ -26,27 +26,47 @@ func (rt *Runtime) Embed(ctx context.Context) (int, error) {
 	if !rt.canEmbed() {
 		return 0, rt.unsupported("finding by meaning without an embedder")
 	}
-	select { // whoever waits finds done what was made meanwhile
+	name := rt.config.Embedder.Name()
+	return rt.embedWaiting(ctx, func() ([]store.Unembedded, error) { return rt.vectors.Unembedded(ctx, name, embedBatch) })
+}
+
+// embedSession makes the messages of a session findable by meaning. It waits for
+// no more than one batch of others.
+func (rt *Runtime) embedSession(ctx context.Context, ref store.Ref) error {
+	name := rt.config.Embedder.Name()
+	_, err := rt.embedWaiting(ctx, func() ([]store.Unembedded, error) { return rt.vectors.UnembeddedOf(ctx, ref, name, embedBatch) })
+	return err
+}
+
+// embedWaiting embeds batches of what waits until there is none, and counts it.
+func (rt *Runtime) embedWaiting(ctx context.Context, list func() ([]store.Unembedded, error)) (int, error) {
+	for done := 0; ; {
+		n, err := rt.embedNext(ctx, list)
+		if err != nil || n == 0 {
+			return done, err
+		}
+		done += n
+	}
+}
+
+// embedNext embeds one batch. Batches are embedded one after the other, so that
+// nothing is embedded twice; whoever waits longest is next.
+func (rt *Runtime) embedNext(ctx context.Context, list func() ([]store.Unembedded, error)) (int, error) {
+	select {
 	case rt.embedding.making <- struct{}{}:
 		defer func() { <-rt.embedding.making }()
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	name := rt.config.Embedder.Name()
-	for done := 0; ; {
-		waiting, err := rt.vectors.Unembedded(ctx, name, embedBatch)
-		if err != nil || len(waiting) == 0 {
-			return done, err
-		}
-		vectors, err := rt.embedPassages(ctx, waiting)
-		if err != nil {
-			return done, err
-		}
-		if err := rt.vectors.Embedded(ctx, name, vectors); err != nil {
-			return done, err
-		}
-		done += len(vectors)
+	waiting, err := list()
+	if err != nil || len(waiting) == 0 {
+		return 0, err
 	}
+	vectors, err := rt.embedPassages(ctx, waiting)
+	if err != nil {
+		return 0, err
+	}
+	return len(vectors), rt.vectors.Embedded(ctx, rt.config.Embedder.Name(), vectors)
 }
 
 // embedPassages embeds the parts of what waits.

@@ -233,6 +233,47 @@ func TestEmbed_newWritesDoNotShortenTheBackOff(t *testing.T) {
 	})
 }
 
+// A session with vector_store waits for its own passages alone: that those of
+// another tenant cannot be embedded is nothing to it.
+func TestPrune_vectorStoreEmbedsItsOwnSessionOnly(t *testing.T) {
+	h, _ := openConcepts(t, func(c *holdfast.Config) { c.Embedder = &choosy{} })
+	other, err := h.For(holdfast.Identity{Tenant: "other"}).Create(t.Context(), agentDef)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.For(holdfast.Identity{Tenant: "other"}).Execute(t.Context(), other.ID(), toldTexts("m", "a backlog of another tenant")); err != nil {
+		t.Fatal(err)
+	}
+	limit := 1
+	def := agentDef
+	def.Memory = &session.MemoryPolicy{Strategy: session.PruneVector, Limit: &limit}
+	s, err := h.Create(t.Context(), def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.do(s.ID(), holdfast.SendMessage{Text: "The ferry leaves at nine"})
+	got := h.do(s.ID(), holdfast.SendMessage{Text: "a dog"})
+	if shown := len(got.WindowMessages()); shown != 1 {
+		t.Errorf("the window shows %d messages, want 1", shown)
+	}
+	hits, err := h.memory(s.ID()).Recall(t.Context(), "ship", memory.RecallOptions{Mode: memory.Semantic})
+	if err != nil || len(hits) != 1 || hits[0].Text != "The ferry leaves at nine" {
+		t.Errorf("found %+v, %v", hits, err)
+	}
+}
+
+// choosy fails for passages that speak of a backlog.
+type choosy struct{ concepts }
+
+func (c *choosy) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	for _, text := range texts {
+		if strings.Contains(text, "backlog") {
+			return nil, errBoom
+		}
+	}
+	return c.concepts.Embed(ctx, texts)
+}
+
 // embedderFunc is an embedder that always fails.
 type embedderFunc func() error
 

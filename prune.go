@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // prune applies the definition's memory policy after a turn that added
@@ -124,10 +125,7 @@ func (rt *Runtime) pruneWith(s session.Session) memory.With {
 		with.Count = memory.CountBy(model)
 	}
 	if rt.canEmbed() {
-		with.Index = func(ctx context.Context, _ []session.Message) error {
-			_, err := rt.Embed(ctx)
-			return err
-		}
+		with.Index = func(ctx context.Context, _ []session.Message) error { return rt.embedSession(ctx, store.RefOf(s)) }
 	}
 	policy := s.Definition().Memory
 	if policy == nil || policy.SummaryPrompt == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -75,8 +76,12 @@ func (rt *Runtime) requestAction(r session.Request) (Action, error) {
 	return action, err
 }
 
-// sendForRequest sends a message with the ids of its request.
+// sendForRequest sends a message with the ids and the metadata of its request.
+// Metadata that the message has itself stays.
 func sendForRequest(m session.Message, r session.Request) Action {
-	m.ID, m.RequestID, m.RootRequestID = r.ID(), r.ID(), r.RootID()
+	m.ID, m.RequestID, m.RootRequestID, m.ParentRequestID = r.ID(), r.ID(), r.RootID(), r.ParentID()
+	metadata := r.Metadata()
+	maps.Copy(metadata, m.Metadata)
+	m.Metadata = metadata
 	return SendMessage{Message: &m}
 }

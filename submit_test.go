@@ -7,8 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/file"
 )
@@ -42,6 +44,32 @@ func TestSubmit_sendsWhatItHoldsUnderItsOwnName(t *testing.T) {
 		if got.Execution().ID == "" || got.Version() != 2 {
 			t.Errorf("version %d", got.Version())
 		}
+	}
+}
+
+// The request that it came from, and what is said about it, are part of the
+// stored message. What the message says of itself stays.
+func TestSubmit_keepsParentAndMetadata(t *testing.T) {
+	h := open(t, nil)
+	s := h.create()
+	r, err := h.request(s, `{}`).Child(requestTwo, session.Values{"message": json.RawMessage(`{"content":"hi","metadata":{"lang":"en"}}`)},
+		session.Values{"lang": json.RawMessage(`"de"`), "screen": json.RawMessage(`"home"`)}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Submit(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	page, err := h.memory(s.ID()).History(t.Context(), memory.HistoryOptions{Order: memory.Oldest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := page.Messages[0]
+	if m.RequestID != requestTwo || m.ParentRequestID != requestOne || m.RootRequestID != requestTwo {
+		t.Errorf("request %q, parent %q, root %q", m.RequestID, m.ParentRequestID, m.RootRequestID)
+	}
+	if m.Metadata.String("lang") != "en" || m.Metadata.String("screen") != "home" {
+		t.Errorf("metadata %v", m.Metadata)
 	}
 }
 

@@ -221,6 +221,7 @@ func (w *writer) message(m *Message) {
 	w.flagIf("trace", m.Trace)
 	w.textIf("requestId", m.RequestID)
 	w.textIf("rootRequestId", m.RootRequestID)
+	w.textIf("parentRequestId", m.ParentRequestID)
 	if len(m.Metadata) > 0 {
 		w.any("metadata", m.Metadata)
 	}

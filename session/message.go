@@ -26,22 +26,23 @@ func Roles() []Role { return []Role{RoleSystem, RoleDeveloper, RoleUser, RoleAss
 // Message is one entry of a transcript. Messages inside a session never
 // change; what a session hands out is a copy.
 type Message struct {
-	ID            string      `json:"id"`
-	Seq           int64       `json:"seq"` // its place in the log; set by the session
-	CreatedAt     time.Time   `json:"createdAt"`
-	Role          Role        `json:"role"`
-	Name          string      `json:"name,omitempty"`
-	Content       Content     `json:"content"`
-	ToolCalls     []ToolCall  `json:"toolCalls,omitempty"`
-	ToolResult    *ToolResult `json:"toolResult,omitempty"`
-	ExecutionID   string      `json:"executionId,omitempty"`
-	StepID        string      `json:"stepId,omitempty"`
-	Unit          string      `json:"unit,omitempty"`
-	Lane          string      `json:"lane,omitempty"`
-	Trace         bool        `json:"trace,omitempty"` // its step was not a final response
-	RequestID     string      `json:"requestId,omitempty"`
-	RootRequestID string      `json:"rootRequestId,omitempty"`
-	Metadata      Values      `json:"metadata,omitempty"`
+	ID              string      `json:"id"`
+	Seq             int64       `json:"seq"` // its place in the log; set by the session
+	CreatedAt       time.Time   `json:"createdAt"`
+	Role            Role        `json:"role"`
+	Name            string      `json:"name,omitempty"`
+	Content         Content     `json:"content"`
+	ToolCalls       []ToolCall  `json:"toolCalls,omitempty"`
+	ToolResult      *ToolResult `json:"toolResult,omitempty"`
+	ExecutionID     string      `json:"executionId,omitempty"`
+	StepID          string      `json:"stepId,omitempty"`
+	Unit            string      `json:"unit,omitempty"`
+	Lane            string      `json:"lane,omitempty"`
+	Trace           bool        `json:"trace,omitempty"` // its step was not a final response
+	RequestID       string      `json:"requestId,omitempty"`
+	RootRequestID   string      `json:"rootRequestId,omitempty"`
+	ParentRequestID string      `json:"parentRequestId,omitempty"`
+	Metadata        Values      `json:"metadata,omitempty"`
 }
 
 // Size returns how many bytes a message has, without the names of its fields.
@@ -254,7 +255,7 @@ func (m Message) normal() (Message, error) {
 	if len(m.ToolCalls) > 0 && m.Role != RoleAssistant {
 		return m, invalid("message.toolCalls", "only an assistant calls tools, not %s", m.Role)
 	}
-	cleanAll(&m.Name, &m.ExecutionID, &m.StepID, &m.Unit, &m.Lane, &m.RequestID, &m.RootRequestID)
+	cleanAll(&m.Name, &m.ExecutionID, &m.StepID, &m.Unit, &m.Lane, &m.RequestID, &m.RootRequestID, &m.ParentRequestID)
 	if err := m.Content.normalise(); err != nil {
 		return m, err
 	}

@@ -179,7 +179,7 @@ func (p *scanner) name(names []string) int {
 var (
 	messageFields = []string{
 		"id", "seq", "createdAt", "role", "name", "content", "toolCalls", "toolResult", "executionId", "stepId",
-		"unit", "lane", "trace", "requestId", "rootRequestId",
+		"unit", "lane", "trace", "requestId", "rootRequestId", "parentRequestId",
 	}
 	resultFields = []string{"callId", "toolName", "content", "isError", "synthetic"}
 	callFields   = []string{"id", "name", "arguments"}
@@ -190,7 +190,7 @@ var (
 func (p *scanner) message(m *Message) bool {
 	texts := [...]*string{
 		0: &m.ID, 3: (*string)(&m.Role), 4: &m.Name, 8: &m.ExecutionID, 9: &m.StepID, 10: &m.Unit, 11: &m.Lane,
-		13: &m.RequestID, 14: &m.RootRequestID,
+		13: &m.RequestID, 14: &m.RootRequestID, 15: &m.ParentRequestID,
 	}
 	return p.object(messageFields, func(i int) bool {
 		switch i {

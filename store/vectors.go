@@ -21,6 +21,10 @@ type Vectors interface {
 	// CheckEmbedder.
 	Unembedded(ctx context.Context, embedder string, limit int) ([]Unembedded, error)
 
+	// UnembeddedOf lists what Unembedded would list of a session's messages, those
+	// before its fork too. A session that does not exist has none.
+	UnembeddedOf(ctx context.Context, r Ref, embedder string, limit int) ([]Unembedded, error)
+
 	// Embedded stores vectors, all of them or, with an error, none. It drops
 	// vectors for passages that are gone and for earlier versions of entries. A
 	// second vector replaces the first. A nil vector says that the passage cannot

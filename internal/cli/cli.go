@@ -138,6 +138,16 @@ a bug in holdfast.`,
 	root.SetErr(p.Err)
 	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.importCommand(), p.memoryCommand(), p.replayCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
 	p.addCompletions(root)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("help") // made as if it were asked for, to have its line like those of the others
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Short = "help about a command"
+		case "completion":
+			c.Short = "print the script that completes commands in a shell"
+		}
+	}
 	return root
 }
 

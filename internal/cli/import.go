@@ -66,6 +66,9 @@ listed on standard error. With --json: the header of each session.`,
 	return cmd
 }
 
+// foreignRun is what a folder lacks that is imported and has no run.
+const foreignRun = "run of strands-cli in folder"
+
 // importDir stores the run that another program keeps in a directory.
 func (p *program) importDir(ctx context.Context, e *setup.Env, dir string, newID bool) error {
 	o := strands.ImportOptions{Tenant: e.Tenant}
@@ -73,6 +76,9 @@ func (p *program) importDir(ctx context.Context, e *setup.Env, dir string, newID
 		o.ID = uuid.NewString()
 	}
 	id, notes, err := strands.Import(ctx, e, strands.Dir(dir), o)
+	if errors.Is(err, session.ErrNotFound) {
+		return &session.NotFoundError{What: foreignRun, ID: dir}
+	}
 	if err != nil {
 		return err
 	}

@@ -136,8 +136,10 @@ func (p *program) hint(err error) string {
 		return "list the tasks with: holdfast task list"
 	case errors.As(err, &missing) && missing.What == "session" && len(missing.ID) < 4:
 		return "the beginning of an id needs 4 characters or more; list all sessions with: holdfast sessions list --all"
-	case errors.As(err, &missing) && missing.What == "pending call of session":
-		return "see what waits for a response: holdfast pending"
+	case errors.As(err, &missing) && (missing.What == "pending call of session" || missing.What == "pending call"):
+		return "see what waits for a response, and its ids: holdfast pending"
+	case errors.As(err, &missing) && missing.What == foreignRun:
+		return "to import something else, name its file"
 	case errors.As(err, &missing) && missing.What == "definition":
 		return "see the agents there are: holdfast definitions list"
 	case errors.As(err, &missing) && missing.What == "store":

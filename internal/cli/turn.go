@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func (p *program) printReplies(s session.Session, after int64) error {
 	}
 	for _, text := range replies {
 		if err := p.Out.Print(p.ForOutput(text) + "\n"); err != nil {
-			return err
+			return fmt.Errorf("%w; the answer was saved, see: holdfast sessions show %s", err, display.ShortID(s.ID()))
 		}
 	}
 	return checkStopped(s)

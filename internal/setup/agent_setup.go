@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/definition"
 	"github.com/holdfast-dev/holdfast/internal/demo"
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
@@ -95,13 +97,28 @@ func (m models) Model(name string) (llm.Model, error) {
 	var unknown *session.NotFoundError
 	switch {
 	case errors.As(err, &unknown):
-		return nil, &session.NotFoundError{What: unknown.What, ID: unknown.ID, Available: append(m.local.Names(), unknown.Available...)}
+		return nil, nearMiss(&session.NotFoundError{What: unknown.What, ID: unknown.ID, Available: append(m.local.Names(), unknown.Available...)})
 	case m.offline:
 		return nil, &UnavailableError{What: fmt.Sprintf("the model %q runs on a server, and --offline refuses it", name), Remedy: "run without --offline"}
 	case err != nil:
 		return nil, err
 	}
 	return model, nil
+}
+
+// nearMiss adds the model that was likely meant to the error of one whose
+// provider is not known.
+func nearMiss(unknown *session.NotFoundError) error {
+	provider, model, _ := strings.Cut(unknown.ID, "/")
+	var providers []string
+	for _, name := range unknown.Available {
+		known, _, _ := strings.Cut(name, "/")
+		providers = append(providers, known)
+	}
+	if near := document.Nearest(provider, providers); near != "" && model != "" && near != provider {
+		return fmt.Errorf("%w; did you mean %s/%s?", unknown, near, model)
+	}
+	return unknown
 }
 
 // agents are the definitions that others may give work to. They are read when

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -91,8 +92,9 @@ func FlagFor(tool string) string {
 func (p *Setup) NewPermissions(st store.Store) (*holdfast.Permissions, error) {
 	a := p.Permissions
 	if a.Mode != "" {
-		if err := session.CheckPermissionMode(a.Mode); err != nil {
-			return nil, err
+		var wrong *session.InvalidError
+		if errors.As(session.CheckPermissionMode(a.Mode), &wrong) {
+			return nil, &session.InvalidError{Field: "--permission-mode", Reason: wrong.Reason}
 		}
 	}
 	w, err := WorkspaceAt(a.Dir())

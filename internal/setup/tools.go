@@ -67,6 +67,9 @@ func (p *Setup) openTools(st store.Store) (_ *toolbox, err error) {
 	if _, ok := st.(store.Inboxes); ok {
 		all = append(all, tool.AskPerson())
 	}
+	if _, err := WorkspaceAt(p.Permissions.Dir()); err != nil && p.Permissions.Workspace != "" {
+		return box, err
+	}
 	if box.workspace, err = files.Open(files.Config{Dir: p.Permissions.Dir(), ReadOnly: !p.Permissions.Write}); err != nil {
 		p.Err.Warn("agents cannot use files: %v", err)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -83,11 +84,45 @@ func (s *Store) Unembedded(ctx context.Context, embedder string, limit int) ([]s
 		return nil, err
 	}
 	s.data.mu.Lock()
-	all := slices.DeleteFunc(s.data.inForce(), func(w waiting) bool {
+	all := unembedded(s.data.inForce(), embedder)
+	s.data.mu.Unlock()
+	return listWaiting(all, limit), nil
+}
+
+// UnembeddedOf lists messages of a session without a vector.
+func (s *Store) UnembeddedOf(ctx context.Context, r store.Ref, embedder string, limit int) ([]store.Unembedded, error) {
+	if err := s.usable(ctx, r.Check(), store.CheckEmbedder(embedder)); err != nil {
+		return nil, err
+	}
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	s.data.mu.Lock()
+	var all []waiting
+	if w := s.data.rows[r]; w != nil {
+		for _, c := range append(w.log.between(0, math.MaxInt64, math.MaxInt), markDiscarded(w.log.last()+1, slices.Clone(w.tail))...) {
+			if c.kind == messageAdded && !c.discarded && !c.passage.forgotten.Load() {
+				all = append(all, waiting{c.passage, c.text})
+			}
+		}
+	}
+	all = unembedded(all, embedder)
+	s.data.mu.Unlock()
+	return listWaiting(all, limit), nil
+}
+
+// unembedded leaves out the passages that have a vector. The caller holds the
+// lock.
+func unembedded(all []waiting, embedder string) []waiting {
+	return slices.DeleteFunc(all, func(w waiting) bool {
 		_, done := w.vectors[embedder]
 		return done
 	})
-	s.data.mu.Unlock()
+}
+
+// listWaiting lists the first passages that have a text.
+func listWaiting(all []waiting, limit int) []store.Unembedded {
 	slices.SortFunc(all, func(a, b waiting) int { return cmp.Compare(a.number, b.number) })
 	var list []store.Unembedded
 	for _, w := range all {
@@ -98,7 +133,7 @@ func (s *Store) Unembedded(ctx context.Context, embedder string, limit int) ([]s
 			list = append(list, store.Unembedded{Token: strconv.FormatInt(w.number, 10), Text: text})
 		}
 	}
-	return list, nil
+	return list
 }
 
 // Embedded keeps vectors.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -103,7 +104,19 @@ func translate(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return fmt.Errorf("postgres: %v", err) //nolint:errorlint // the driver's errors are not for callers
+	return fmt.Errorf("postgres: %s", eachLineOnce(err.Error())) // the driver's errors are not for callers
+}
+
+// eachLineOnce drops lines that are there already: a connection that is tried with
+// and without TLS fails twice for the same reason.
+func eachLineOnce(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // isOurs reports an error of package session, which the driver never makes.

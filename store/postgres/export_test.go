@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -82,3 +84,14 @@ const MigrationLock = migrationLock
 
 // FindSnapshot reads the commit of a version and the snapshot before it.
 var FindSnapshot = findSnapshot
+
+// ListStatement reads the rows of a listing's first page.
+func ListStatement(t testing.TB, tenant string, q store.Query) (string, pgx.NamedArgs) {
+	t.Helper()
+	q, _, err := q.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := listing{tenant: tenant, query: q}
+	return l.statement()
+}

@@ -170,32 +170,41 @@ func (l *listing) add(row *listed) {
 // statement reads the next rows after the position.
 func (l *listing) statement() (string, pgx.NamedArgs) {
 	q := l.query
-	c := conditions{texts: []string{"l.tenant = @tenant", "s.tenant = @tenant"}, args: pgx.NamedArgs{"tenant": l.tenant, "limit": q.Limit + 1}}
+	c := conditions{texts: []string{"l.tenant = @tenant"}, args: pgx.NamedArgs{"tenant": l.tenant, "limit": q.Limit + 1}}
 	c.filter(q)
-	var order string
+	var order, first string // first is what the listing alone orders by
 	switch q.Order {
 	case store.IDAsc:
 		order = "s.id"
 		c.after(l.position, "s.id > @after_id")
 	case store.CreatedDesc: // the first condition is for the index
-		order = "l.created_at DESC, s.id"
+		order, first = "l.created_at DESC, s.id", "l.created_at DESC"
 		c.after(l.position, "l.created_at <= @after_at AND (l.created_at < @after_at OR s.id > @after_id)")
 	default:
-		order = "l.updated_slot DESC, s.updated_at DESC, s.id"
+		order, first = "l.updated_slot DESC, s.updated_at DESC, s.id", "l.updated_slot DESC"
 		c.after(l.position, "l.updated_slot <= @after_slot AND (s.updated_at < @after_at OR s.updated_at = @after_at AND s.id > @after_id)")
 	}
 	head := "NULL::bytea, NULL::bytea[]"
 	if len(q.Metadata) > 0 {
 		head = sinceSnapshot
 	}
-	return fmt.Sprintf(`SELECT %s, l.created_at, %s FROM listing l JOIN sessions s ON s.sid = l.sid WHERE %s ORDER BY %s LIMIT @limit`,
-		headerColumns, head, strings.Join(c.texts, " AND "), order), c.args
+	from, where := "listing l", slices.Concat(c.texts, c.ofSessions, []string{"s.tenant = @tenant"})
+	if first != "" && len(c.ofSessions) == 0 && len(q.Metadata) == 0 {
+		// The listing decides alone which rows may be on the page, and no index has the
+		// condition that is left: sessions are found by sid. A planner that knows
+		// nothing of the tables yet would read and sort every session of the tenant.
+		from = fmt.Sprintf("(SELECT l.sid, l.created_at, l.updated_slot FROM listing l WHERE %s ORDER BY %s FETCH FIRST @limit ROWS WITH TIES) l",
+			strings.Join(c.texts, " AND "), first)
+		where = []string{"s.tenant IS NOT DISTINCT FROM @tenant"}
+	}
+	return fmt.Sprintf(`SELECT %s, l.created_at, %s FROM %s JOIN sessions s ON s.sid = l.sid WHERE %s ORDER BY %s LIMIT @limit`,
+		headerColumns, head, from, strings.Join(where, " AND "), order), c.args
 }
 
 // after adds the condition that a row comes after a position, if there is one.
 func (c *conditions) after(p *store.Position, condition string) {
 	if p != nil {
-		c.texts = append(c.texts, condition)
+		c.ofSessions = append(c.ofSessions, condition)
 		c.args["after_id"], c.args["after_at"], c.args["after_slot"] = p.ID, p.Time, slot(p.Time)
 	}
 }
@@ -207,8 +216,9 @@ const sinceSnapshot = `(SELECT n.head FROM snapshots n WHERE n.sid = s.sid AND n
 
 // conditions are the WHERE clause of a listing and its arguments.
 type conditions struct {
-	texts []string
-	args  pgx.NamedArgs
+	texts      []string // of the table listing
+	ofSessions []string // of the table sessions too
+	args       pgx.NamedArgs
 }
 
 // filter adds what columns can decide. A value that a column cannot hold is NULL
@@ -232,10 +242,10 @@ func (c *conditions) filter(q store.Query) {
 		}
 	}
 	if q.Pending {
-		c.texts = append(c.texts, "s.pending")
+		c.ofSessions = append(c.ofSessions, "s.pending")
 	}
 	if prefix := column(q.IDPrefix); prefix != nil {
-		c.texts = append(c.texts, "s.id >= @prefix AND starts_with(s.id, @prefix)")
+		c.ofSessions = append(c.ofSessions, "s.id >= @prefix AND starts_with(s.id, @prefix)")
 		c.args["prefix"] = *prefix
 	}
 	for condition, t := range map[string]time.Time{
@@ -243,13 +253,18 @@ func (c *conditions) filter(q store.Query) {
 		"s.updated_at > @updated_after": q.UpdatedAfter, "s.updated_at < @updated_before": q.UpdatedBefore,
 	} {
 		if !t.IsZero() {
-			c.texts = append(c.texts, condition)
+			of := &c.texts
+			if strings.HasPrefix(condition, "s.") {
+				of = &c.ofSessions
+			}
+			*of = append(*of, condition)
 			_, name, _ := strings.Cut(condition, "@")
 			c.args[name] = moment(t, strings.HasSuffix(name, "before"))
 		}
 	}
 	c.addTagFilter(q.Metadata)
 	slices.Sort(c.texts) // one text for one query, so that it is prepared once
+	slices.Sort(c.ofSessions)
 }
 
 // moment is a time as the database takes it, with microseconds. An end with

@@ -37,12 +37,51 @@ func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store
 	if err := s.moveMarks(ctx, g.eid, g.moved); err != nil && ctx.Err() == nil {
 		s.config.Logger.Warn("marks of embedded messages could not be moved, the messages will be read again", "err", err)
 	}
+	return g.oldest(), nil
+}
+
+// UnembeddedOf lists messages of a session without a vector.
+func (s *Store) UnembeddedOf(ctx context.Context, r store.Ref, name string, limit int) ([]store.Unembedded, error) {
+	if err := s.usable(ctx, r.Check(), store.CheckEmbedder(name)); err != nil {
+		return nil, err
+	}
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	var g *backlogScan
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		g = &backlogScan{tx: tx, limit: limit}
+		if g.eid, err = embedderID(ctx, tx, name); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT n.log, n.after_seq, n.upto_seq FROM sessions s JOIN lineage n ON n.sid = s.sid WHERE s.tenant = $1 AND s.id = $2 ORDER BY n.after_seq`, r.Tenant, r.ID)
+		if err != nil {
+			return err
+		}
+		logs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b behind, err error) {
+			err = row.Scan(&b.log, &b.upto, &b.last)
+			return b, err
+		})
+		if err != nil {
+			return err
+		}
+		return g.readAll(ctx, logs)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g.oldest(), nil
+}
+
+// oldest are the passages that were written first.
+func (g *backlogScan) oldest() []store.Unembedded {
 	slices.SortStableFunc(g.waiting, func(a, b unembedded) int { return a.at.Compare(b.at) })
-	list := make([]store.Unembedded, min(limit, len(g.waiting)))
+	list := make([]store.Unembedded, min(g.limit, len(g.waiting)))
 	for i := range list {
 		list[i] = g.waiting[i].Unembedded
 	}
-	return list, nil
+	return list
 }
 
 // moveMarks moves marks that are still where they were when the logs were read.

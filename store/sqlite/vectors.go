@@ -68,13 +68,58 @@ func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store
 	return list, nil
 }
 
+// UnembeddedOf lists messages of a session without a vector.
+func (s *Store) UnembeddedOf(ctx context.Context, r store.Ref, name string, limit int) ([]store.Unembedded, error) {
+	if err := s.usable(ctx, r.Check(), store.CheckEmbedder(name)); err != nil {
+		return nil, err
+	}
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	var list []store.Unembedded
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		e, err := c.embedder(ctx, name)
+		if err != nil {
+			return err
+		}
+		w, found, err := c.find(ctx, r, 0)
+		if err != nil || !found {
+			return err
+		}
+		parts, err := c.history(ctx, w, w.last)
+		if err != nil {
+			return err
+		}
+		for _, p := range parts {
+			if len(list) == limit {
+				break
+			}
+			some, err := c.waitingIn(ctx, e, "log = ?1 AND seq > ?2 AND seq <= ?3", "seq", []any{p.log, p.after, p.upTo}, limit-len(list))
+			if err != nil {
+				return err
+			}
+			for _, u := range some {
+				list = append(list, u.Unembedded)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
 // waitingMessages reads the first messages after the mark that wait, up to a
 // change.
 func (c *conn) waitingMessages(ctx context.Context, e embedder, upTo int64, limit int) ([]unembedded, error) {
+	return c.waitingIn(ctx, e, "n > ?1 AND n <= ?2", "n", []any{e.changes, upTo}, limit)
+}
+
+// waitingIn reads the first messages that wait among some changes.
+func (c *conn) waitingIn(ctx context.Context, e embedder, where, order string, args []any, limit int) ([]unembedded, error) {
 	var list []unembedded
-	err := c.each(ctx, "SELECT n, log, "+columns+` FROM changes c WHERE n > ? AND n <= ? AND kind = ? AND discarded = 0 AND `+searchable+`
-AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = c.seq AND v.embedder = ?) ORDER BY n`,
-		[]any{e.changes, upTo, messageAdded, e.id}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes c WHERE "+where+fmt.Sprintf(" AND kind = ?%d AND discarded = 0 AND ", len(args)+1)+searchable+
+		fmt.Sprintf(" AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = c.seq AND v.embedder = ?%d) ORDER BY ", len(args)+2)+order,
+		append(args, messageAdded, e.id), func(rows *sql.Rows) error {
 			at, r, err := scanPlace(rows)
 			if err != nil {
 				return err

@@ -296,6 +296,11 @@ func (f *FaultyStore) Unembedded(ctx context.Context, embedder string, limit int
 	return faulty(ctx, f, "Unembedded", func() ([]store.Unembedded, error) { return f.store.Unembedded(ctx, embedder, limit) })
 }
 
+// UnembeddedOf may fail as "UnembeddedOf".
+func (f *FaultyStore) UnembeddedOf(ctx context.Context, r store.Ref, embedder string, limit int) ([]store.Unembedded, error) {
+	return faulty(ctx, f, "UnembeddedOf", func() ([]store.Unembedded, error) { return f.store.UnembeddedOf(ctx, r, embedder, limit) })
+}
+
 // Embedded may fail as "Embedded".
 func (f *FaultyStore) Embedded(ctx context.Context, embedder string, vectors []store.Embedding) error {
 	return f.only(ctx, "Embedded", func() error { return f.store.Embedded(ctx, embedder, vectors) })

@@ -167,7 +167,7 @@ func executionBegins() []session.Change {
 			MaxSteps: &steps, MaxTokens: &tokens, MaxSeconds: &seconds, MaxCost: &cost, Deadline: &deadline},
 			Tools: []session.ClientTool{{Name: "click", Description: "clicks", Schema: []byte(`{"type":"object"}`)}}},
 		message(session.Message{
-			ID: "u1", Role: session.RoleUser, Name: "ann", RequestID: "r1", RootRequestID: "r0", Unit: "unit", Lane: "lane",
+			ID: "u1", Role: session.RoleUser, Name: "ann", RequestID: "r1", RootRequestID: "r0", ParentRequestID: "r0-5", Unit: "unit", Lane: "lane",
 			Metadata: session.Values{"k": []byte(`"v"`)}, Content: fullContent(),
 		}),
 		session.InferenceAnswered{

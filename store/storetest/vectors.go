@@ -20,6 +20,7 @@ func vectorBehaviours() []behaviour {
 		{name: "vectors/listsWhatHasNone", needs: tails, check: listsWhatHasNone},
 		{name: "vectors/listsNothingThatIsGone", needs: tails, check: listsNothingGone},
 		{name: "vectors/listsTheSharedOnce", needs: forks, check: listsSharedOnce},
+		{name: "vectors/listsThoseOfASession", needs: forks, check: listsOfSession},
 		{name: "vectors/listsNoMoreThanAskedFor", needs: needs, check: listsInPages},
 		{name: "vectors/listsWhatLiesBehindMuchWithoutText", needs: needs, check: listsBehindTextless},
 		{name: "vectors/nilIsNeverListedAndNeverFound", needs: needs, check: nilVector},

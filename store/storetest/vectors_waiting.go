@@ -280,3 +280,43 @@ func vectorsGo(t testing.TB, d Data) {
 		}
 	}
 }
+
+// listsOfSession lists what waits of one session, with what it shares.
+func listsOfSession(t testing.TB, d Data) {
+	st := d.Open(t)
+	vectors := ability[store.Vectors](t, st)
+	want := func(id string, limit int, texts ...string) {
+		t.Helper()
+		list, err := vectors.UnembeddedOf(t.Context(), ref(id), maker, limit)
+		have := []string{}
+		for _, u := range list {
+			have = append(have, u.Text)
+		}
+		if err != nil || !slices.Equal(have, texts) {
+			t.Errorf("of %s %q waits, %v, want %q", id, have, err, texts)
+		}
+	}
+	want("parent", 0)
+	parent := save(t, st, withMessage(t, createOwned(t, st, "parent", "ann"), "shared"))
+	save(t, st, withMessage(t, createOwned(t, st, "other", "ann"), "another's"))
+	child := save(t, st, withMessage(t, createFork(t, st, parent, "child"), "the child's"))
+	parent = mustAppend(t, st, withMessage(t, parent, "refused"))
+	mustRemember(t, st, user("ann"), newMemo("key", `"x"`))
+	want("parent", 0, "shared", "refused")
+	discard(t, st, load(t, st, ref("parent")), parent.Seq(), parent.Seq())
+	want("parent", 0, "shared")
+	want("child", 0, "shared", "the child's")
+	want("child", 1, "shared")
+	for _, text := range []string{"shared", "another's"} {
+		mustEmbed(t, st, maker, store.Embedding{Token: leaseToken(t, st, maker, text), Vector: vectorTo(1, 0)})
+	}
+	want("parent", 0)
+	want("child", 0, "the child's")
+	want("other", 0)
+	list, err := vectors.UnembeddedOf(t.Context(), store.RefOf(child), maker, 0)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	mustEmbed(t, st, maker, store.Embedding{Token: list[0].Token, Vector: vectorTo(1, 0)})
+	wantWaiting(t, st, maker, "key\nx")
+}
