@@ -261,13 +261,25 @@ func filled(b *testing.B, n int, statements ...string) *postgres.Store {
 // multiply makes so many copies of the first session's row.
 func multiply(b *testing.B, conn *pgx.Conn, n int) {
 	b.Helper()
+	var r store.Ref
+	var version, seq int64
+	var messages *int64
+	var at time.Time
+	if err := conn.QueryRow(b.Context(), `SELECT tenant, version, seq, messages, updated_at FROM sessions`).Scan(&r.Tenant, &version, &seq, &messages, &at); err != nil {
+		b.Fatal(err)
+	}
+	sums := make([]int64, n)
+	for i := range sums {
+		r.ID = fmt.Sprint("copy-", i+1)
+		sums[i] = postgres.RowSum(r, version, seq, messages, at.Add(time.Duration(i+1)*time.Second))
+	}
 	_, err := conn.Exec(b.Context(), `WITH s AS (INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, last_sum, row_sum, write_id, format, header, header_sum,
-			pending, shown_from, shown_to, live, running, at_work, updated_at, snap_version, snapshot_bytes)
-		SELECT tenant, 'copy-' || i, agent_id, version, seq, last_seq, last_sum, row_sum, write_id, format, header, header_sum, pending, shown_from, shown_to, live,
+			messages, pending, shown_from, shown_to, live, running, at_work, updated_at, snap_version, snapshot_bytes)
+		SELECT tenant, 'copy-' || i, agent_id, version, seq, last_seq, last_sum, sum, write_id, format, header, header_sum, messages, pending, shown_from, shown_to, live,
 			running, at_work, updated_at + i * interval '1 second', snap_version, snapshot_bytes
-		FROM sessions, generate_series(1, $1::integer) AS i RETURNING sid, updated_at)
+		FROM sessions, unnest($1::bigint[]) WITH ORDINALITY AS copies (sum, i) RETURNING sid, updated_at)
 		INSERT INTO listing SELECT s.sid, l.tenant, floor(extract(epoch FROM s.updated_at) * 1000000)::bigint >> 18, l.created_at, l.expires_at,
-			l.kind, l.status, l.origin, l.name, l.user_id, l.parent_id, l.agent_name FROM s, listing l`, n)
+			l.kind, l.status, l.origin, l.name, l.user_id, l.parent_id, l.agent_name FROM s, listing l`, sums)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -39,6 +39,11 @@ func OpenMeasured(ctx context.Context, url string, c Config, now func() time.Tim
 	return s, nil
 }
 
+// RowSum is the checksum of a session's row.
+func RowSum(r store.Ref, version, seq int64, messages *int64, updatedAt time.Time) int64 {
+	return rowSum(r.Tenant, r.ID, version, seq, messages, updatedAt)
+}
+
 // SetRetryFor sets how long calls go on trying while the database is away.
 func (s *Store) SetRetryFor(d time.Duration) { s.retryFor = d }
 
