@@ -170,7 +170,8 @@ func (s *server) notified(ctx context.Context, f frame) {
 	t := s.threads[in.SessionID]
 	s.mu.Unlock()
 	if t != nil {
-		s.work.Go(func() { t.cancelTurn(ctx) })
+		now := t.markCancelled()
+		s.work.Go(func() { t.cancelTurn(ctx, now) })
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/protocol/acp"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // message is what the program writes.
@@ -49,10 +50,14 @@ type editor struct {
 	ids  []string        // of those messages
 }
 
-func newRuntime(t *testing.T, model llm.Model) *holdfast.Runtime {
+func newRuntime(t *testing.T, model llm.Model, tools ...tool.Tool) *holdfast.Runtime {
 	t.Helper()
+	set, err := tool.NewSet(tools...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rt, err := holdfast.New(holdfast.Config{
-		Store: inmem.New(inmem.Config{}), Models: llm.Map{"m": model}, DefaultModel: "m", Backoff: func(int) time.Duration { return 0 },
+		Store: inmem.New(inmem.Config{}), Models: llm.Map{"m": model}, DefaultModel: "m", Tools: set, Backoff: func(int) time.Duration { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -274,6 +279,32 @@ func TestPrompt_aModelThatFailsIsAnError(t *testing.T) {
 	e.prompt(id, "hi")
 	if m := e.answer("7"); m.Error == nil || m.Error.Code != -32603 || !strings.Contains(m.Error.Message, "no quota") {
 		t.Errorf("the answer is %s %+v", m.Result, m.Error)
+	}
+	e.close()
+}
+
+// An editor that cancels a turn while it is asked something dismisses the
+// question right after: the turn ends as cancelled, never as one that is over.
+func TestCancel_whileSomethingIsAsked(t *testing.T) {
+	t.Parallel()
+	const turns = 20
+	var replies []scripted.Reply
+	for range turns {
+		ask := session.ToolCall{ID: "c", Name: tool.AskPersonName, Arguments: json.RawMessage(`{"question":"Which?"}`)}
+		replies = append(replies, scripted.Reply{ToolCalls: []session.ToolCall{ask}})
+	}
+	e := connect(t, newRuntime(t, scripted.New(replies...), tool.AskPerson()))
+	e.send(`{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"elicitation":{"form":{}}}}}`)
+	e.answer(`"hi"`)
+	id := e.newSession()
+	for range turns {
+		e.prompt(id, "go")
+		asked := e.until("the question", func(m message) bool { return m.Method == "elicitation/create" })
+		e.send(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"` + id + `"}}` + "\n" +
+			`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":{"action":"cancel"}}`)
+		if m := e.answer("7"); !strings.Contains(string(m.Result), `"cancelled"`) {
+			t.Fatalf("the turn ended with %s %+v", m.Result, m.Error)
+		}
 	}
 	e.close()
 }

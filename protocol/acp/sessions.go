@@ -146,7 +146,7 @@ func (s *server) closeSession(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	t.cancelTurn(ctx)
+	t.cancelTurn(ctx, t.markCancelled())
 	s.mu.Lock()
 	delete(s.threads, id)
 	s.mu.Unlock()

@@ -31,6 +31,7 @@ type thread struct {
 // turn is one prompt, or the rest of one that was interrupted.
 type turn struct {
 	over      chan struct{}
+	cancels   sync.Mutex         // held while the session is told to cancel, and when the turn ends: never is the next turn told
 	ask       context.CancelFunc // ends the wait for a person
 	cancelled bool               // guarded by the thread's mu
 	taken     bool               // nobody asked for it: a prompt takes its place while it waits for a person
@@ -79,7 +80,9 @@ func (t *thread) finish(now *turn) {
 	t.mu.Lock()
 	t.turn = nil
 	t.mu.Unlock()
+	now.cancels.Lock()
 	close(now.over)
+	now.cancels.Unlock()
 	now.ask()
 	<-t.turns
 }
@@ -87,21 +90,27 @@ func (t *thread) finish(now *turn) {
 // cancelRetry is the wait before a turn is cancelled again that had not begun.
 const cancelRetry = 20 * time.Millisecond
 
-// cancelTurn cancels the turn that runs, and returns when it is over. A turn
-// that has not begun to execute is cancelled once it has.
-func (t *thread) cancelTurn(ctx context.Context) {
+// markCancelled marks the turn that runs as cancelled, and returns it. An editor
+// dismisses what it was asked right after it cancels: the mark is set before that
+// is read.
+func (t *thread) markCancelled() *turn {
 	t.mu.Lock()
-	now := t.turn
-	if now != nil {
-		now.cancelled = true
-		now.ask()
+	defer t.mu.Unlock()
+	if t.turn != nil {
+		t.turn.cancelled = true
+		t.turn.ask()
 	}
-	t.mu.Unlock()
+	return t.turn
+}
+
+// cancelTurn cancels a turn that is marked, and returns when it is over. A turn
+// that has not begun to execute is cancelled once it has.
+func (t *thread) cancelTurn(ctx context.Context, now *turn) {
 	if now == nil {
 		return
 	}
 	for {
-		err := t.Cancel(ctx, t.id)
+		err := t.tellCancel(ctx, now)
 		wait := cancelRetry
 		if !errors.Is(err, session.ErrNothingToDo) { // it was told, or it cannot be
 			wait = time.Hour
@@ -113,6 +122,18 @@ func (t *thread) cancelTurn(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
+	}
+}
+
+// tellCancel tells the session to cancel, unless the turn is over.
+func (t *thread) tellCancel(ctx context.Context, now *turn) error {
+	now.cancels.Lock()
+	defer now.cancels.Unlock()
+	select {
+	case <-now.over:
+		return nil
+	default:
+		return t.Cancel(ctx, t.id)
 	}
 }
 
