@@ -40,7 +40,7 @@ func TestProgress_onARealTerminal(t *testing.T) {
 		if wide := strings.Contains(frames[1], "█"); wide != (columns == 100) {
 			t.Errorf("%d columns: there is a bar: %t, in %q", columns, wide, frames[1])
 		}
-		if last := frames[len(frames)-1]; !strings.HasPrefix(last, "copying: 2 of 4 sessions in ") {
+		if last := frames[len(frames)-1]; !strings.HasPrefix(strings.Join(strings.Fields(last), " "), "copying: 2 of 4 sessions in ") || strings.Contains(last, "sessions\r\n") != (columns == 24) {
 			t.Errorf("%d columns: it ends with %q", columns, last)
 		}
 	}
