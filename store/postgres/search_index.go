@@ -50,21 +50,32 @@ type indexing struct {
 	wanted            chan struct{} // holds one
 	atOnce            int           // searchAtOnce except in tests
 
-	mu   sync.Mutex
-	refs map[store.Ref]bool // guarded by mu: sessions that were written to
-	logs map[int64]bool     // guarded by mu: logs a search had to read
+	mu        sync.Mutex
+	refs      map[store.Ref]bool // guarded by mu: sessions that were written to
+	writtenAt time.Time          // guarded by mu: when the last of them was
+	logs      map[int64]bool     // guarded by mu: logs a search had to read
 }
 
+// want lists sessions that were written to. Only the first one wakes whoever
+// indexes: to be woken at every save costs the save more than the list.
 func (x *indexing) want(refs ...store.Ref) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.writtenAt = time.Now()
 	if x.refs == nil {
 		x.refs = map[store.Ref]bool{}
+		x.wake()
 	}
 	for _, r := range refs {
 		x.refs[r] = true
 	}
-	x.wake()
+}
+
+// idleFor returns for how long nothing was written.
+func (x *indexing) idleFor() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return time.Since(x.writtenAt)
 }
 
 func (x *indexing) wantLogs(logs ...int64) {
@@ -134,9 +145,12 @@ func (x *indexing) awaitQuiet(ctx context.Context) {
 		}
 		select {
 		case <-x.wanted:
-			quiet.Reset(x.quiet)
 		case <-quiet.C:
-			return
+			left := x.quiet - x.idleFor()
+			if left <= 0 {
+				return
+			}
+			quiet.Reset(left)
 		case <-late.C:
 			return
 		case <-ctx.Done():
