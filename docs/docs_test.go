@@ -27,7 +27,7 @@ var quote = regexp.MustCompile("(?s)<!-- (code|shown): (\\S+) (\\S+) -->\n```[a-
 var (
 	mark        = regexp.MustCompile(`<!-- (?:code|shown): `)
 	markedBlock = regexp.MustCompile("<!-- (?:code|shown): [^\n]*-->\n```")
-	block       = regexp.MustCompile("(?ms)^(<!-- [^\n]* -->\n)?```[a-z]*\n(.*?)^```")
+	block       = regexp.MustCompile("(?ms)^(<!-- [^\n]* -->\n)?```[a-z]*\n((?:[^\n]*\n)*?)```")
 	transcript  = regexp.MustCompile(`(?m)^(?:\$|›) `) // somebody types at a shell or a chat
 )
 
