@@ -16,9 +16,9 @@ import (
 func TestParse_refusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"-nothing", "more", "-stores MySQL", "-write -quick", "-write -stores SQLite", "-stores ,"} {
-		var usage *usageError
+		var usage *benchmark.UsageError
 		if _, err := parse(strings.Fields(args), io.Discard); !errors.As(err, &usage) {
-			t.Errorf("%s: %v, want a usageError", args, err)
+			t.Errorf("%s: %v, want a UsageError", args, err)
 		}
 	}
 }

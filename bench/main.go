@@ -10,78 +10,31 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	var usage *usageError
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case errors.As(err, &usage):
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
-
-// usageError is an invalid command line.
-type usageError struct{ reason string }
-
-func (e *usageError) Error() string { return e.reason }
+func main() { benchmark.Main("bench", run) }
 
 type flags struct {
-	quick, write bool
-	again        bool // no measuring: the results of before
-	stores       []string
-	dir          string // where the stores lie
-	root         string // of the repository
+	*benchmark.Flags
+
+	again bool   // no measuring: the results of before
+	root  string // of the repository
 }
 
 func parse(args []string, out io.Writer) (flags, error) {
-	var f flags
-	all := []string{storeSQLite, storePostgres}
-	set := flag.NewFlagSet("bench", flag.ContinueOnError)
-	set.SetOutput(out)
-	set.BoolVar(&f.quick, "quick", false, "less of everything: shows that it works, not how fast it is")
-	set.BoolVar(&f.write, "write", false, "update results.json, docs/performance.md, docs/peers.svg and README.md")
-	set.BoolVar(&f.again, "again", false, "do not measure, show the results in results.json")
-	stores := set.String("stores", strings.Join(all, ","), "which stores, with commas between")
-	set.StringVar(&f.dir, "dir", "", "`folder` on the disk to measure (default: the system's for temporary files)")
-	set.StringVar(&f.root, "root", "..", "the `folder` of the repository")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return f, err
-		}
-		return f, &usageError{err.Error()}
+	f := flags{Flags: benchmark.NewFlags("bench", "results.json, docs/performance.md, docs/peers.svg and README.md", out, storeSQLite, storePostgres)}
+	f.BoolVar(&f.again, "again", false, "do not measure, show the results in results.json")
+	f.StringVar(&f.root, "root", "..", "the `folder` of the repository")
+	if err := f.Parse(args); err != nil {
+		return f, err
 	}
-	if set.NArg() > 0 {
-		return f, &usageError{"takes no arguments, only flags"}
-	}
-	for name := range strings.SplitSeq(*stores, ",") {
-		if !slices.Contains(all, name) {
-			return f, &usageError{fmt.Sprintf("-stores: %q is none of %s", name, strings.Join(all, ", "))}
-		}
-		f.stores = append(f.stores, name)
-	}
-	if f.write && (f.quick || len(f.stores) < len(all)) {
-		return f, &usageError{"-write is for a whole run: without -quick, with all stores"}
-	}
-	if f.write && !f.again && len(peers()) == 0 {
-		return f, &usageError{"-write needs the other contenders: build with -tags peers"}
+	if f.Write && !f.again && len(peers()) == 0 {
+		return f, &benchmark.UsageError{Reason: "-write needs the other contenders: build with -tags peers"}
 	}
 	return f, nil
 }
@@ -93,7 +46,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if f.write { // better now than after minutes of measuring
+	if f.Write { // better now than after minutes of measuring
 		for _, page := range []string{performancePage, readmePage} {
 			if err := section.Check(filepath.Join(f.root, page)); err != nil {
 				return err
@@ -110,7 +63,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(out, formatTables(report)); err != nil || !f.write {
+	if _, err := io.WriteString(out, formatTables(report)); err != nil || !f.Write {
 		return err
 	}
 	return publish(f.root, results, report)

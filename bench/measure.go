@@ -145,26 +145,26 @@ func processorTime() (time.Duration, error) {
 
 // measureAll measures on the chosen stores, in folders and schemas that are removed.
 func measureAll(ctx context.Context, f flags, progress io.Writer) (_ Report, err error) {
-	dir, err := os.MkdirTemp(f.dir, "bench")
+	dir, err := os.MkdirTemp(f.Dir, "bench")
 	if err != nil {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	report := Report{Quick: f.quick, Contenders: contenders()}
+	report := Report{Quick: f.Quick, Contenders: contenders()}
 	if report.Machine, err = benchmark.ThisMachine(dir); err != nil {
 		return Report{}, err
 	}
-	for _, store := range f.stores {
+	for _, store := range f.Stores {
 		at := func(_ context.Context, i int) (place, error) {
 			return place{file: filepath.Join(dir, fmt.Sprintf("%s-%d.db", strings.ToLower(store), i))}, nil
 		}
 		stop := func() {}
 		if store == storePostgres {
-			if at, stop, err = postgresPlaces(f.dir); err != nil {
+			if at, stop, err = postgresPlaces(f.Dir); err != nil {
 				return Report{}, err
 			}
 		}
-		found, err := measureStore(ctx, store, report.Contenders, scaleOf(f.quick), at, progress)
+		found, err := measureStore(ctx, store, report.Contenders, scaleOf(f.Quick), at, progress)
 		stop()
 		if err != nil {
 			return Report{}, err

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 )
 
 func TestParse_refusesWhatCannotBe(t *testing.T) {
@@ -21,7 +23,7 @@ func TestParse_refusesWhatCannotBe(t *testing.T) {
 		"a quick run in docs":  {"-write", "-quick"},
 		"half a table in docs": {"-write", "-stores", "sqlite"},
 	} {
-		var usage *usageError
+		var usage *benchmark.UsageError
 		if _, err := parse(args, io.Discard); !errors.As(err, &usage) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -30,11 +32,11 @@ func TestParse_refusesWhatCannotBe(t *testing.T) {
 
 func TestParse_measuresEachStoreOnce(t *testing.T) {
 	f, err := parse([]string{"-stores", "postgres,sqlite,postgres"}, io.Discard)
-	if err != nil || !slices.Equal(f.stores, []string{namePostgres, nameSQLite}) {
-		t.Errorf("%q, %v", f.stores, err)
+	if err != nil || !slices.Equal(f.Stores, []string{namePostgres, nameSQLite}) {
+		t.Errorf("%q, %v", f.Stores, err)
 	}
-	if f, err = parse(nil, io.Discard); err != nil || len(f.stores) != 2 {
-		t.Errorf("by default %q, %v", f.stores, err)
+	if f, err = parse(nil, io.Discard); err != nil || len(f.Stores) != 2 {
+		t.Errorf("by default %q, %v", f.Stores, err)
 	}
 }
 
