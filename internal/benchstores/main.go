@@ -43,7 +43,8 @@ func parse(args []string, out io.Writer) (flags, error) {
 	f.BoolVar(&f.json, "json", false, "print the report as JSON")
 	f.StringVar(&f.postgres, "postgres", "", "`URL` of a PostgreSQL to use; its schemas are dropped afterwards (default: a server of its own)")
 	f.StringVar(&f.docs, "docs", "../../docs", "the docs `folder`")
-	return f, f.Parse(args)
+	err := f.Parse(args)
+	return f, err
 }
 
 // run measures and prints, and writes the docs with -write. After an error the

@@ -179,17 +179,25 @@ func TestIndex_isFilledWhenTheNodeIsIdle(t *testing.T) {
 	t.Parallel()
 	url := migrated.Copy(t)
 	st, conn := open(t, url, postgres.Config{}), pgtest.Connect(t, url)
-	s := save(t, st, create(t, st, "a"), "tea")
-	wantFound(t, st, "a", "tea", "tea")
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if upto, _ := marked(t, conn, "a"); upto == s.Seq() {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was indexed")
+	await := func(s session.Session) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			if upto, _ := marked(t, conn, "a"); upto == s.Seq() {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("nothing was indexed")
+			}
 		}
 	}
+	s := save(t, st, create(t, st, "a"), "tea")
 	wantFound(t, st, "a", "tea", "tea")
+	await(s)
+	wantFound(t, st, "a", "tea", "tea")
+	for _, text := range []string{"tea two", "tea three"} { // what was searched once is kept up to date
+		s = save(t, st, s, text)
+		await(s)
+	}
 }
 
 // Most sessions are never searched: they cost nothing. Those that were are

@@ -95,19 +95,25 @@ func findsPending(t testing.TB, d Data) {
 	if have := find(t, st, store.Query{Pending: true, Limit: 1, Cursor: page.Next}); !slices.Equal(have, []string{"first"}) {
 		t.Errorf("second page %v", have)
 	}
-	s, err := st.Load(t.Context(), store.Ref{Tenant: session.DefaultTenant, ID: "first"}, false)
-	if err != nil {
-		t.Fatal(err)
+	change := func(id string, hours int, changes ...session.Change) {
+		s, err := st.Load(t.Context(), store.Ref{Tenant: session.DefaultTenant, ID: id}, false)
+		if err == nil {
+			s, err = s.With(start().Add(time.Duration(hours)*time.Hour), changes...)
+		}
+		if err == nil {
+			_, err = st.Save(t.Context(), s, commit(s, "change-"+id))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	s, err = s.With(start().Add(3*time.Hour), session.CallResponded{Response: session.Response{PendingID: "p-first", Action: session.RespondAnswer, Text: "yes"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := st.Save(t.Context(), s, commit(s, "answer")); err != nil {
-		t.Fatal(err)
-	}
+	change("first", 3, session.CallResponded{Response: session.Response{PendingID: "p-first", Action: session.RespondAnswer, Text: "yes"}})
 	if have := find(t, st, store.Query{Pending: true}); !slices.Equal(have, []string{"second"}) {
 		t.Errorf("after the response: %v", have)
+	}
+	change("idle", 4, waits("idle")...)
+	if have := find(t, st, store.Query{Pending: true, Order: store.IDAsc}); !slices.Equal(have, []string{"idle", "second"}) {
+		t.Errorf("after another one began to wait: %v", have)
 	}
 }
 
