@@ -129,7 +129,6 @@ func storyParams(store string, env map[string]string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     exits,
-			"waitfor":   waitfor,
 			"comes":     comes,
 			"remember":  remember,
 			"unchanged": unchanged,
@@ -167,22 +166,6 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if code != want {
 		ts.Fatalf("exit code is %d, want %d", code, want)
 	}
-}
-
-// waitfor GLOB REGEXP waits until a file of that name has such a content.
-func waitfor(ts *testscript.TestScript, _ bool, args []string) {
-	want := regexp.MustCompile(args[1])
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		paths, err := filepath.Glob(ts.MkAbs(args[0]))
-		ts.Check(err)
-		for _, path := range paths {
-			if data, err := os.ReadFile(path); err == nil && want.Match(data) {
-				return
-			}
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-	ts.Fatalf("no %s with %s", args[0], args[1])
 }
 
 // comes REGEXP PROGRAM ARGS… runs a program until its output has such a text:
