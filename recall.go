@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/internal/language"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -164,13 +163,12 @@ func (r *recallRun) findByMeaning(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	calibration, err := r.rt.calibration(ctx)
+	calibration, err := r.rt.calibration(ctx, r.query, query)
 	if err != nil {
 		return err
 	}
-	personal := language.Personal(r.query)
 	near := func(f *finding, cosine float64, part int) {
-		if score := calibration.Score(cosine, personal); score > f.meaning {
+		if score := calibration.Score(cosine); score > f.meaning {
 			f.meaning, f.part = score, part
 		}
 	}
@@ -183,7 +181,7 @@ func (r *recallRun) findByMeaning(ctx context.Context) error {
 	}
 	least := 0.0 // with words, what is not near enough alone may be found, too
 	if r.options.Mode == memory.Semantic {
-		least = max(calibration.Cosine(*r.options.Threshold, personal)-1e-9, 0)
+		least = max(calibration.Cosine(*r.options.Threshold)-1e-9, 0)
 	}
 	r.search.Limit = r.candidates()
 	passages, err := r.rt.vectors.Nearest(ctx, r.ref.Tenant, store.Near{
