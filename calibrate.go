@@ -24,13 +24,13 @@ var samples = [][2]string{
 }
 
 // uncalibrated is for an embedder that cannot be measured: its cosines are scores.
-var uncalibrated = llm.Calibration{Unrelated: 0.5, Personal: 0.5, Related: 1}
+var uncalibrated = llm.Calibration{Unrelated: 0.5, Related: 1}
 
-// calibration says what the embedder's cosines mean. What it does not say itself
-// is measured, once.
-func (rt *Runtime) calibration(ctx context.Context) (llm.Calibration, error) {
+// calibration says what the embedder's cosines with a question mean. What it does
+// not say itself is measured, once.
+func (rt *Runtime) calibration(ctx context.Context, question string, vector []float32) (llm.Calibration, error) {
 	if c, ok := rt.config.Embedder.(llm.Calibrated); ok {
-		return c.Calibration(), nil
+		return c.Calibration(question, vector), nil
 	}
 	rt.embedding.mu.Lock()
 	known := rt.embedding.calibrated
@@ -75,5 +75,5 @@ func measureCosines(vectors [][]float32) llm.Calibration {
 	slices.Sort(unrelated)
 	last := len(samples) - 1
 	begin := unrelated[last-1] // one of ten may be an accident
-	return llm.Calibration{Unrelated: begin, Personal: begin, Related: max(related[last-1], begin+0.1)}
+	return llm.Calibration{Unrelated: begin, Related: max(related[last-1], begin+0.1)}
 }

@@ -158,6 +158,17 @@ func (c *Client) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, err
 }
 
+// ListOverview reads a page of sessions, with an overview of each chat by its id.
+func (c *Client) ListOverview(ctx context.Context, q store.Query) (store.Page, map[string]holdfast.Overview, error) {
+	query := encodeQuery(q)
+	query.Set("overview", "true")
+	page, _, err := request[struct {
+		store.Page
+		Overviews map[string]holdfast.Overview `json:"overviews"`
+	}](ctx, c, call{path: "/v1/sessions", query: query})
+	return page.Page, page.Overviews, err
+}
+
 // Holder is the live lease on a session, if there is one.
 func (c *Client) Holder(ctx context.Context, ref string) (store.Lease, bool, error) {
 	l, _, err := request[struct {

@@ -145,7 +145,9 @@ type QueryEmbedder interface {
 // Calibrated is an embedder that knows what its cosines mean. Recall measures
 // those of other embedders.
 type Calibrated interface {
-	Calibration() Calibration
+	// Calibration is for one question and its vector: where the answer to a
+	// question is likely to have been said, less similarity may be enough.
+	Calibration(question string, vector []float32) Calibration
 }
 
 // Calibration says what the cosines of an embedder mean.
@@ -153,28 +155,17 @@ type Calibration struct {
 	// Unrelated is a cosine that a question and a text that does not answer it
 	// hardly reach.
 	Unrelated float64
-	// Personal is the same for a question about those who speak ("my", "our"),
-	// which more likely than others has its answer in a conversation.
-	Personal float64
 	// Related is a cosine that only texts of the same meaning reach.
 	Related float64
 }
 
 // Score turns a cosine into a score: 0.5 where texts begin to be related, 1 where
 // they mean the same.
-func (c Calibration) Score(cosine float64, personal bool) float64 {
-	begin := c.Unrelated
-	if personal {
-		begin = c.Personal
-	}
-	return min(max(0.5+0.5*(cosine-begin)/(c.Related-begin), 0), 1)
+func (c Calibration) Score(cosine float64) float64 {
+	return min(max(0.5+0.5*(cosine-c.Unrelated)/(c.Related-c.Unrelated), 0), 1)
 }
 
 // Cosine returns the cosine that has a score.
-func (c Calibration) Cosine(score float64, personal bool) float64 {
-	begin := c.Unrelated
-	if personal {
-		begin = c.Personal
-	}
-	return min(max(begin+(2*score-1)*(c.Related-begin), 0), 1)
+func (c Calibration) Cosine(score float64) float64 {
+	return min(max(c.Unrelated+(2*score-1)*(c.Related-c.Unrelated), 0), 1)
 }

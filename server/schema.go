@@ -31,7 +31,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[run]():                  "Run",
 	reflect.TypeFor[task.Budget]():          "TaskBudget",
 	reflect.TypeFor[task.ItemInput]():       "NewChecklistItem",
-	reflect.TypeFor[store.Page]():           "SessionPage",
+	reflect.TypeFor[sessionPage]():          "SessionPage",
 	reflect.TypeFor[store.CommitInfo]():     "Version",
 	reflect.TypeFor[store.Item]():           "InboxItem",
 	reflect.TypeFor[memory.Page]():          "MessagePage",

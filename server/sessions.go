@@ -259,6 +259,7 @@ type listInput struct {
 	Words          string    `query:"words" doc:"Only sessions whose id, name, agent, task or workflow has all of these words, in any case"`
 	Metadata       []string  `query:"metadata,explode" doc:"key=value, several times for several keys"`
 	IncludeDeleted bool      `query:"includeDeleted"`
+	Overview       bool      `query:"overview" doc:"Say also what each chat is about and whether it was interrupted; that is read from more than the headers"`
 	Order          string    `query:"order" enum:"updated_desc,created_desc,id_asc"`
 	Limit          int       `query:"limit" minimum:"0" maximum:"1000" doc:"50 by default"`
 	Cursor         string    `query:"cursor" doc:"Next of the page before"`
@@ -282,7 +283,13 @@ func (in *listInput) query() (store.Query, error) {
 	return q, nil
 }
 
-type listOutput struct{ Body store.Page }
+type listOutput struct{ Body sessionPage }
+
+// sessionPage is a page of sessions.
+type sessionPage struct {
+	store.Page
+	Overviews map[string]holdfast.Overview `json:"overviews,omitempty" doc:"With overview=true: of each chat, by its id"`
+}
 
 func list(ctx context.Context, c caller, in *listInput) (*listOutput, error) {
 	q, err := in.query()
@@ -293,7 +300,11 @@ func list(ctx context.Context, c caller, in *listInput) (*listOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listOutput{Body: page}, nil
+	out := &listOutput{Body: sessionPage{Page: page}}
+	if in.Overview {
+		out.Body.Overviews, err = c.rt.Overviews(ctx, page.Items)
+	}
+	return out, err
 }
 
 type getInput struct {

@@ -109,7 +109,7 @@ func (r *run) withVariables(vars spec.Map[string], list []reached, again map[str
 	for _, v := range all {
 		change.Variables = append(change.Variables, session.RunVariable{Name: v.Name, Value: v.Value})
 	}
-	r.units = countUnits(made.Pattern)
+	r.units = CountUnits(made.Pattern)
 	p := made.Pattern.Parallel
 	if p == nil || p.ForEach == nil {
 		return change, nil

@@ -145,7 +145,12 @@ func (x *index) finish(c session.UnitFinished, at time.Time) {
 }
 
 // counts reports whether a unit is one that the spec asks an agent for.
-func (e *entry) counts() bool { return e.agent != "" && !strings.HasPrefix(e.key, summaryPrefix) }
+func (e *entry) counts() bool { return Counts(e.key, e.agent) }
+
+// Counts reports whether a unit is one that the spec asks an agent for: neither a
+// question to a person nor a summary of what came before. Those are the units of
+// session.WorkflowRow.
+func Counts(unit, agent string) bool { return agent != "" && !isSummary(unit) }
 
 // reset forgets units and the questions in the place of some.
 func (x *index) reset(units []string) {

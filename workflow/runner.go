@@ -377,7 +377,7 @@ func (r *run) row(status Status, failure string, s session.Session, changes []se
 		}
 	}
 	if r.units == 0 {
-		r.units = countUnits(r.spec.Pattern)
+		r.units = CountUnits(r.spec.Pattern)
 	}
 	_, cost := s.Usage()
 	return session.WorkflowRow{
@@ -386,9 +386,9 @@ func (r *run) row(status Status, failure string, s session.Session, changes []se
 	}
 }
 
-// countUnits returns how many units a pattern asks agents for, 0 where that
+// CountUnits returns how many units a pattern asks agents for, 0 where that
 // depends on their answers.
-func countUnits(p spec.Pattern) int {
+func CountUnits(p spec.Pattern) int {
 	n := 0
 	count := func(steps []spec.Step) {
 		for _, s := range steps {

@@ -8,7 +8,8 @@ import (
 )
 
 // With default options and without a network, an agent remembers what it was told
-// in English.
+// in English. The constants of the embedder were chosen by these questions, so this
+// guards against getting worse; unseen.txt says how good recall is.
 func TestRecall_findsEnglishFactsByDefault(t *testing.T) {
 	t.Parallel()
 	measured, err := measure(t.Context(), t.TempDir(), []string{"english"}, []memory.Mode{memory.Hybrid}, paraphrase, name, unrelated)
@@ -16,7 +17,7 @@ func TestRecall_findsEnglishFactsByDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := measured["english"][memory.Hybrid]
-	for kind, least := range map[string]float64{paraphrase: 0.78, name: 1} {
+	for kind, least := range map[string]float64{paraphrase: 0.9, name: 1} {
 		c := found[kind]
 		t.Logf("%s: %d of %d", kind, c.at5, c.asked)
 		if got := float64(c.at5) / float64(c.asked); got < least {

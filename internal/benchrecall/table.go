@@ -19,6 +19,9 @@ func (r result) format() string {
 	b.WriteString("| | questions | words @1 | @5 | meaning @1 | @5 | hybrid @1 | @5 |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, language := range languages {
 		for _, kind := range []string{paraphrase, name, long} {
+			if r[language][memory.Hybrid][kind] == nil {
+				continue
+			}
 			fmt.Fprintf(&b, "| %s, %s | %d |", language, kind, r[language][memory.Hybrid][kind].asked)
 			for _, mode := range modes {
 				c := r[language][mode][kind]

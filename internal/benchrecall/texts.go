@@ -12,8 +12,9 @@ import (
 //go:embed *.txt
 var files embed.FS
 
-// languages are the files of texts, in the order of the table.
-var languages = []string{"english", "german", "spanish", "french", "russian", "japanese"}
+// languages are the files of texts, in the order of the table. unseen is English
+// that nothing was tuned by.
+var languages = []string{"english", "unseen", "german", "spanish", "french", "russian", "japanese"}
 
 // The kinds of questions.
 const (

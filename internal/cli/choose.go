@@ -53,7 +53,7 @@ func (p *program) chooseChat(ctx context.Context, e *setup.Env, ref string, last
 	if last {
 		q.Limit = 1
 	}
-	page, err := e.List(ctx, q)
+	page, err := e.ListOverview(ctx, q)
 	if err != nil {
 		return "", err
 	}
@@ -63,15 +63,15 @@ func (p *program) chooseChat(ctx context.Context, e *setup.Env, ref string, last
 	if last {
 		return page.Items[0].ID, nil
 	}
-	return p.askForChat(ctx, e, page.Items)
+	return p.askForChat(ctx, page)
 }
 
 // askForChat has a person choose a session by its number, or name another.
-func (p *program) askForChat(ctx context.Context, e *setup.Env, infos session.Infos) (string, error) {
+func (p *program) askForChat(ctx context.Context, page setup.Listing) (string, error) {
 	t := terminal.Table{Head: []string{"", "ID", "TITLE", "MSGS", "UPDATED"}, Flex: 2}
-	for n, i := range infos {
-		t.Add(terminal.Styled(strconv.Itoa(n+1), terminal.Bold), terminal.Styled(display.ShortID(i.ID), terminal.Cyan), terminal.Styled(terminal.OneLine(e.TitleOf(ctx, i)), terminal.Plain),
-			terminal.Styled(strconv.Itoa(i.MessageCount), terminal.Plain), terminal.Styled(terminal.Ago(i.UpdatedAt, p.Now()), terminal.Dim))
+	for n, i := range page.Items {
+		t.Add(terminal.Styled(strconv.Itoa(n+1), terminal.Bold), terminal.Styled(display.ShortID(i.ID), terminal.Cyan), terminal.Styled(terminal.OneLine(page.TitleOf(i)), terminal.Plain),
+			terminal.Styled(strconv.Itoa(page.MessagesOf(i)), terminal.Plain), terminal.Styled(terminal.Ago(i.UpdatedAt, p.Now()), terminal.Dim))
 	}
 	if err := p.Err.Print(t.Layout(p.Err)); err != nil {
 		return "", err
@@ -84,10 +84,10 @@ func (p *program) askForChat(ctx context.Context, e *setup.Env, infos session.In
 	switch n, err := strconv.Atoi(answer); {
 	case answer == "":
 		return "", terminal.ErrDeclined
-	case err == nil && n >= 1 && n <= len(infos):
-		return infos[n-1].ID, nil
+	case err == nil && n >= 1 && n <= len(page.Items):
+		return page.Items[n-1].ID, nil
 	case err == nil && len(answer) < 4:
-		return "", &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%d is not 1 to %d", n, len(infos))}
+		return "", &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%d is not 1 to %d", n, len(page.Items))}
 	}
 	return answer, nil
 }

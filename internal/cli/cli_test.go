@@ -147,6 +147,7 @@ func storyParams(store string, env map[string]string) testscript.Params {
 			"answered": answered,
 			"asked":    asked,
 			"told":     told,
+			"release":  release,
 		},
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,7 +31,7 @@ func (p *program) listCommand() *cobra.Command {
 		Long: "List sessions, the last used first. With --json: an array of headers.",
 		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
 			q := q
-			keep, err := queryByStatus(&q, statuses, e.Interrupted(ctx))
+			keep, err := queryByStatus(&q, statuses, func(l setup.Listing, i session.Info) bool { return e.Interrupted(ctx, l, i) })
 			if err != nil {
 				return err
 			}
@@ -104,7 +103,7 @@ func unknownStatus(given string) error {
 
 // queryByStatus puts the statuses that were asked for into a query. Runs and tasks
 // have a status of their own, so what a query cannot say keep does; nil keeps all.
-func queryByStatus(q *store.Query, statuses []string, interrupted func(session.Info) bool) (keep func(session.Info) bool, err error) {
+func queryByStatus(q *store.Query, statuses []string, interrupted func(setup.Listing, session.Info) bool) (keep func(setup.Listing, session.Info) bool, err error) {
 	if len(statuses) == 0 {
 		return nil, nil
 	}
@@ -132,16 +131,16 @@ func queryByStatus(q *store.Query, statuses []string, interrupted func(session.I
 		}
 		return nil, nil
 	}
-	return func(i session.Info) bool {
-		if i.Task != nil && interrupted(i) {
+	return func(l setup.Listing, i session.Info) bool {
+		if i.Workflow == nil && interrupted(l, i) {
 			return slices.Contains(statuses, task.Interrupted)
 		}
 		return slices.Contains(statuses, display.StatusOf(i)) || i.Status == session.Suspended && slices.Contains(statuses, string(i.Status))
 	}, nil
 }
 
-func (p *program) printPage(ctx context.Context, e *setup.Env, page store.Page) error {
-	if err := p.printInfos(ctx, e, page.Items); err != nil {
+func (p *program) printPage(ctx context.Context, e *setup.Env, page setup.Listing) error {
+	if err := p.printListing(ctx, e, page); err != nil {
 		return err
 	}
 	if len(page.Items) == 0 && !p.JSON && len(page.Corrupt) == 0 {
@@ -165,47 +164,45 @@ func (p *program) printNext(cursor string) {
 	}
 }
 
-// printInfos prints a table of sessions, or their headers.
-func (p *program) printInfos(ctx context.Context, e *setup.Env, infos session.Infos) error {
+// printListing prints a table of sessions, or their headers.
+func (p *program) printListing(ctx context.Context, e *setup.Env, page setup.Listing) error {
 	if p.JSON {
-		return p.PrintJSON(infos)
+		return p.PrintJSON(page.Items)
 	}
-	if len(infos) == 0 {
+	if len(page.Items) == 0 {
 		return nil
 	}
-	interrupted := e.Interrupted(ctx)
 	t := terminal.Table{Head: []string{"ID", "KIND", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, Flex: 2}
-	jobs := slices.ContainsFunc(infos, func(i session.Info) bool { return i.Workflow != nil || i.Task != nil })
+	jobs := slices.ContainsFunc(page.Items, func(i session.Info) bool { return i.Workflow != nil || i.Task != nil })
 	if jobs {
 		t.Head = slices.Insert(t.Head, 5, "PROGRESS", "COST")
 	}
-	for _, i := range infos {
-		status, name := terminal.Styled(display.StatusOf(i), display.StatusColour(i.Status)), i.Name
+	for _, i := range page.Items {
+		status, interrupted := terminal.Styled(display.StatusOf(i), display.StatusColour(i.Status)), e.Interrupted(ctx, page, i)
 		switch {
 		case i.Status == session.Deleted:
 		case i.Workflow != nil:
-			status = terminal.Styled(display.RunStatus(i.Workflow.Status, !interrupted(i)), display.RunColour(workflow.Status(i.Workflow.Status)))
+			status = terminal.Styled(display.RunStatus(i.Workflow.Status, !interrupted), display.RunColour(workflow.Status(i.Workflow.Status)))
 		case i.Task != nil:
 			row := *i.Task
-			if interrupted(i) {
+			if interrupted {
 				row.Status = task.Interrupted
 			}
 			status = terminal.Styled(task.Canonical(row), display.TaskColour(task.Row{TaskRow: row}))
+		case interrupted:
+			status = terminal.Styled(task.Interrupted, terminal.Yellow)
 		}
 		kind, agent := string(i.Kind), i.AgentName
-		if i.Task != nil {
-			name = cmp.Or(name, i.Task.Title)
-		}
 		if i.Workflow != nil { // a run has several agents, in a pattern
-			name, kind, agent = cmp.Or(name, i.Workflow.Name), kind+" "+i.Workflow.Pattern, ""
+			kind, agent = kind+" "+i.Workflow.Pattern, ""
 		}
-		shown := terminal.Styled(terminal.OneLine(name), terminal.Bold)
-		if name == "" {
-			shown = terminal.Styled(e.TitleOf(ctx, i), terminal.Dim)
+		shown := terminal.Styled(terminal.OneLine(page.TitleOf(i)), terminal.Bold)
+		if i.Name == "" && i.Kind == session.KindChat { // what was said there, in place of a name
+			shown.Colour = terminal.Dim
 		}
 		row := []terminal.Cell{
 			terminal.Styled(display.ShortID(i.ID), terminal.Cyan), terminal.Styled(terminal.OneLine(kind), terminal.Plain), shown, terminal.Styled(terminal.OneLine(agent), terminal.Plain), status,
-			terminal.Styled(strconv.FormatInt(i.Version, 10), terminal.Plain), terminal.Styled(strconv.Itoa(i.MessageCount), terminal.Plain), terminal.Styled(terminal.Ago(i.UpdatedAt, p.Now()), terminal.Dim),
+			terminal.Styled(strconv.FormatInt(i.Version, 10), terminal.Plain), terminal.Styled(strconv.Itoa(page.MessagesOf(i)), terminal.Plain), terminal.Styled(terminal.Ago(i.UpdatedAt, p.Now()), terminal.Dim),
 		}
 		if jobs {
 			row = slices.Insert(row, 5, terminal.Styled(display.ProgressText(i), terminal.Plain), terminal.Styled(display.CostText(i), terminal.Plain))

@@ -45,14 +45,22 @@ func provider(ts *testscript.TestScript, _ bool, args []string) {
 	if protocol == "anthropic" {
 		start = provtest.Anthropic
 	}
+	scene := stage(ts)
+	scene.release = make(chan struct{})
+	for i := range s.Replies {
+		s.Replies[i].Release = scene.release
+	}
 	server := start(provtest.Config{Key: goodKey, Models: s.Models, Replies: s.Replies})
 	ts.Defer(server.Close)
 	ts.Setenv(variable+"_BASE_URL", server.URL)
-	stage(ts).provider = server
+	scene.provider = server
 }
 
 // scene is what a story keeps between its lines.
-type scene struct{ provider *provtest.Server }
+type scene struct {
+	provider *provtest.Server
+	release  chan struct{} // lets the provider's held replies go on
+}
 
 type sceneKey struct{}
 
@@ -63,6 +71,9 @@ func stage(ts *testscript.TestScript) *scene {
 	}
 	return s
 }
+
+// release has the last provider send what its replies hold back.
+func release(ts *testscript.TestScript, _ bool, _ []string) { close(stage(ts).release) }
 
 // answered N says how many answers the last provider has given, whole.
 func answered(ts *testscript.TestScript, _ bool, args []string) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -82,14 +83,13 @@ func (p *program) recoverAll(ctx context.Context, d *taskEnv) (found []recovered
 		note(recovered{ID: t.ID, Kind: session.KindTask, Status: display.StatusText(t.Row), Next: display.NextForTask(t.Row)}, t.Err)
 	}
 	q := store.Query{Kinds: []session.Kind{session.KindWorkflow}, WorkflowStatuses: []string{string(workflow.StatusRunning)}}
-	interrupted := d.env.Interrupted(ctx)
 	for {
 		page, err := d.env.List(ctx, q)
 		if err != nil {
 			return found, err
 		}
 		for _, i := range page.Items {
-			if interrupted(i) {
+			if d.env.Interrupted(ctx, setup.Listing{}, i) {
 				found = append(found, recovered{ID: i.ID, Kind: i.Kind, Status: "interrupted", Next: display.ContinueCommand(i.Kind, i.ID)})
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/holdfast-dev/holdfast/internal/terminal"
+	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // Lines draws the pattern of a spec. None of them is wider than the screen.
 func (ch RunDrawing) Lines(s *spec.Spec, c *RunState) []string {
-	rows, _ := rowsOf(s, c)
+	rows := rowsOf(s, c)
 	label, agent, figures, tie := 0, 0, 0, 0
 	for _, r := range rows {
 		label = max(label, min(maxLabel, runewidth.StringWidth(terminal.OneLine(r.label))))
@@ -152,18 +153,18 @@ func (ch RunDrawing) noteColour(r row) terminal.Colour {
 	return terminal.Dim
 }
 
-// Sum returns a line with how far a run is and what it has used.
+// Sum returns a line with how far a run is, counted as in listings, and what it has
+// used.
 func (ch RunDrawing) Sum(s *spec.Spec, c *RunState, elapsed time.Duration) string {
-	rows, whole := rowsOf(s, c)
 	finished := 0
-	for _, r := range rows {
-		if r.unit != nil && r.unit.mark == markDone {
+	for _, p := range c.order {
+		if p.mark == markDone && workflow.Counts(p.unit, p.agent) {
 			finished++
 		}
 	}
 	text := fmt.Sprintf("%d done", finished)
-	if whole {
-		text = fmt.Sprintf("%d of %d done", finished, len(rows))
+	if n := workflow.CountUnits(s.Pattern); n > 0 {
+		text = fmt.Sprintf("%d of %d done", finished, n)
 	}
 	if n := c.used.Total(); n > 0 {
 		text += " · " + tokensText(n)

@@ -22,26 +22,25 @@ type row struct {
 
 const person = "a person"
 
-// rowsOf draws the pattern of a spec with what has happened so far. Whole says
-// that nothing can be added: every unit of the run has its row.
-func rowsOf(s *spec.Spec, c *RunState) (rows []row, whole bool) {
+// rowsOf draws the pattern of a spec with what has happened so far.
+func rowsOf(s *spec.Spec, c *RunState) []row {
 	switch p := s.Pattern; {
 	case p.Chain != nil:
-		return c.stepRows("", "step/", p.Chain.Steps), true
+		return c.stepRows("", "step/", p.Chain.Steps)
 	case p.Workflow != nil:
-		return c.taskRows(p.Workflow), true
+		return c.taskRows(p.Workflow)
 	case p.Routing != nil:
 		return c.routeRows(p.Routing)
 	case p.Parallel != nil:
-		return c.branchRows(p.Parallel), true
+		return c.branchRows(p.Parallel)
 	case p.Evaluator != nil:
-		return c.draftRows(p.Evaluator), false
+		return c.draftRows(p.Evaluator)
 	case p.Orchestrator != nil:
-		return c.workerRows(p.Orchestrator), false
+		return c.workerRows(p.Orchestrator)
 	case p.Graph != nil:
-		return c.nodeRows(p.Graph), false
+		return c.nodeRows(p.Graph)
 	}
-	return nil, false
+	return nil
 }
 
 // row returns a unit of an agent, or a question where ask is set.
@@ -103,7 +102,7 @@ func tied(members [][]row) []row {
 }
 
 // routeRows returns the router and, once it has chosen, the steps of its route.
-func (c *RunState) routeRows(p *spec.Routing) (rows []row, whole bool) {
+func (c *RunState) routeRows(p *spec.Routing) (rows []row) {
 	router := row{label: "router", agent: p.Router.Agent, unit: c.last("router#")}
 	router.note = strings.Join(p.Routes.Names(), " or ")
 	rows = append(rows, router)
@@ -111,9 +110,9 @@ func (c *RunState) routeRows(p *spec.Routing) (rows []row, whole bool) {
 		rows = append(rows, c.row("router/review", "review", "", p.Router.Review))
 	}
 	if route, ok := p.Routes.Get(c.route); ok {
-		return append(rows, c.stepRows(c.route+" ", "route/"+c.route+"/step/", route.Then)...), true
+		return append(rows, c.stepRows(c.route+" ", "route/"+c.route+"/step/", route.Then)...)
 	}
-	return rows, false
+	return rows
 }
 
 func (c *RunState) branchRows(p *spec.Parallel) []row {

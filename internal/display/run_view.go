@@ -177,7 +177,7 @@ func (v *RunView) lines(columns, height int) []string {
 
 // window is the part of a long drawing where something goes on.
 func window(units []string, c *RunState, s *spec.Spec, most int) []string {
-	rows, _ := rowsOf(s, c)
+	rows := rowsOf(s, c)
 	last := 0
 	for i, r := range rows {
 		if r.unit != nil {

@@ -3,11 +3,12 @@ package setup
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/display"
-	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/transfer"
@@ -15,36 +16,45 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow"
 )
 
-// maxTitle is how many characters of a message make a title.
-const maxTitle = 60
+// Listing is a page of sessions, with an overview of each chat by its id.
+type Listing struct {
+	store.Page
+	Overviews map[string]holdfast.Overview
+}
 
-// firstChanges is how many changes of a log are looked at for the first message.
-const firstChanges = 10
-
-// TitleOf returns what a session is called: its name, or the beginning of its
-// first message where that can be read without asking a server.
-func (e *Env) TitleOf(ctx context.Context, i session.Info) string {
-	if i.Name != "" || i.Kind != session.KindChat || i.MessageCount == 0 || e.Server != nil {
+// TitleOf returns what a session is called: its name, else what its task or
+// workflow is called, else the beginning of its first message.
+func (l Listing) TitleOf(i session.Info) string {
+	switch {
+	case i.Name != "":
 		return i.Name
+	case i.Task != nil:
+		return i.Task.Title
+	case i.Workflow != nil:
+		return i.Workflow.Name
 	}
-	logs, ok := e.Store.(store.Logs)
-	if !ok {
-		s, err := e.Get(ctx, i.ID)
-		if err != nil || s.Len() == 0 {
-			return ""
-		}
-		return terminal.Shortened(s.Message(0).Content.Text(), maxTitle)
+	return l.Overviews[i.ID].FirstMessage
+}
+
+// MessagesOf returns how many messages a session has, with those of an
+// execution that was interrupted.
+func (l Listing) MessagesOf(i session.Info) int {
+	if o, ok := l.Overviews[i.ID]; ok {
+		return o.Messages
 	}
-	first, err := logs.Log(ctx, store.Ref{Tenant: e.Tenant, ID: i.ID}, 0, firstChanges)
-	if err != nil {
-		return "" // a listing does without it
+	return i.MessageCount
+}
+
+// ListOverview returns a page of sessions with overviews.
+func (e *Env) ListOverview(ctx context.Context, q store.Query) (l Listing, err error) {
+	if e.Server != nil {
+		l.Page, l.Overviews, err = e.Server.ListOverview(ctx, q)
+		return l, err
 	}
-	for _, entry := range first {
-		if added, ok := entry.Change.(session.MessageAdded); ok && added.Message.Role == session.RoleUser {
-			return terminal.Shortened(added.Message.Content.Text(), maxTitle)
-		}
+	if l.Page, err = e.List(ctx, q); err == nil {
+		l.Overviews, err = e.Runtime.Overviews(ctx, l.Items)
 	}
-	return ""
+	return l, err
 }
 
 // PlanCopy returns what there is to copy: all, or some.
@@ -78,23 +88,24 @@ func (e *Env) FindCorrupt(ctx context.Context, id string) *session.CorruptError 
 
 // ListKept returns a page of the sessions that keep lets through. It asks for no more
 // at a time than have room on the page, so that the next one begins after it.
-func (e *Env) ListKept(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
+func (e *Env) ListKept(ctx context.Context, q store.Query, keep func(Listing, session.Info) bool) (Listing, error) {
 	if keep == nil {
-		return e.List(ctx, q)
+		return e.ListOverview(ctx, q)
 	}
 	q, _, err := q.Check()
 	if err != nil {
-		return store.Page{}, err
+		return Listing{}, err
 	}
-	found, most := session.Infos{}, q.Limit
+	found, overviews, most := session.Infos{}, map[string]holdfast.Overview{}, q.Limit
 	for {
 		q.Limit = most - len(found)
-		page, err := e.List(ctx, q)
+		page, err := e.ListOverview(ctx, q)
 		if err != nil {
 			return page, err
 		}
-		found = append(found, slices.DeleteFunc(page.Items, func(i session.Info) bool { return !keep(i) })...)
-		if page.Items = found; page.Next == "" || len(found) == most {
+		found = append(found, slices.DeleteFunc(page.Items, func(i session.Info) bool { return !keep(page, i) })...)
+		maps.Copy(overviews, page.Overviews)
+		if page.Items, page.Overviews = found, overviews; page.Next == "" || len(found) == most {
 			return page, nil
 		}
 		q.Cursor = page.Next
@@ -102,16 +113,15 @@ func (e *Env) ListKept(ctx context.Context, q store.Query, keep func(session.Inf
 }
 
 // Interrupted reports the runs and tasks that say they run while nobody works
-// on them.
-func (e *Env) Interrupted(ctx context.Context) func(session.Info) bool {
-	return func(i session.Info) bool {
-		status := display.StatusOf(i)
-		if (i.Workflow == nil || status != string(workflow.StatusRunning)) && (i.Task == nil || status != task.Executing && status != task.Planning) {
-			return false
-		}
-		_, live, err := e.Holder(ctx, i.ID)
-		return err == nil && !live
+// on them, and the chats whose overview says that they were interrupted.
+func (e *Env) Interrupted(ctx context.Context, l Listing, i session.Info) bool {
+	status := display.StatusOf(i)
+	running := i.Workflow != nil && status == string(workflow.StatusRunning) || i.Task != nil && (status == task.Executing || status == task.Planning)
+	if !running {
+		return l.Overviews[i.ID].Interrupted
 	}
+	_, live, err := e.Holder(ctx, i.ID)
+	return err == nil && !live
 }
 
 // AwaitRest waits a moment for the change that says that a run has stopped.

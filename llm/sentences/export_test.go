@@ -34,3 +34,6 @@ func Tokens(text string) ([]uint16, error) {
 
 // WeightsName is the first line of the weights.
 const WeightsName = weightsName
+
+// ToldDirection is the compiled-in one.
+func ToldDirection() []float32 { return toldDirection() }

@@ -18,7 +18,6 @@ import (
 	"unicode"
 
 	"github.com/holdfast-dev/holdfast/internal/language"
-	"github.com/holdfast-dev/holdfast/llm"
 )
 
 // Name is the embedder's name. It changes when its vectors change.
@@ -48,12 +47,6 @@ func (Embedder) Name() string { return Name }
 
 // WorksOffline makes the embedder an llm.Offline.
 func (Embedder) WorksOffline() {}
-
-// Calibration makes the embedder an llm.Calibrated. The numbers come from the
-// benchmark of recall.
-func (Embedder) Calibration() llm.Calibration {
-	return llm.Calibration{Unrelated: 0.495, Personal: 0.265, Related: 0.85}
-}
 
 // Embed turns texts into vectors. It reads the first MaxTokens tokens of a text.
 // A text that is surely not English counts as blank: all such texts would be

@@ -99,6 +99,7 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite
 	}
 	w.seq = w.forkedAt
 	i := v.sealed.Info()
+	now := filtersOf(i)
 	if len(history) > 0 {
 		parent := history[len(history)-1]
 		if _, err := c.one(ctx, "SELECT sum FROM changes WHERE log = ? AND seq = ?", []any{parent.log, parent.upTo}, (*int64)(&w.lastSum)); err != nil {
@@ -116,7 +117,7 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING log`,
 		[]any{
 			r.Tenant, r.ID, v.sealed.AgentID(), i.Version, i.Seq, i.Seq, w.forkedAt, v.sealed.Running(),
-			i.Kind, i.Status, i.Name, i.UserID, i.ParentID, i.Origin, i.AgentName, taskStatus(i), workflowStatus(i),
+			i.Kind, i.Status, i.Name, i.UserID, i.ParentID, i.Origin, i.AgentName, orNull(now.task), orNull(now.workflow),
 			micros(i.CreatedAt), micros(i.UpdatedAt), v.header, int64(made.lastSum), made.headerSum, made.checksum(r), dueOf(v.sealed), true,
 		}, &w.log)
 	if err != nil {

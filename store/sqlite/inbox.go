@@ -41,7 +41,7 @@ func (c *conn) takeItem(ctx context.Context, log int64, ch change) error {
 func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 	var unread []store.Item
 	err := s.readMark(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		return c.each(ctx, "SELECT id, data, sum FROM inbox WHERE log = ? AND taken = 0 ORDER BY n", []any{w.log}, func(rows *sql.Rows) error {
+		return c.each(ctx, "SELECT id, data, sum FROM inbox WHERE log = ? AND taken = 0 ORDER BY n", []any{w.log}, func(rows *rows) error {
 			var id string
 			var raw sql.RawBytes
 			var sum int64

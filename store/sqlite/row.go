@@ -24,6 +24,7 @@ type row struct {
 	due      any // when somebody should work on it; nil: never
 	unfolded int64
 	lease    admission.Lease
+	filters  filters
 	header   string
 	head     head // the newest
 
@@ -31,6 +32,23 @@ type row struct {
 	headerSum int64
 	sum       int64 // of the row
 	updated   int64 // when the version was written; read with the mark alone
+}
+
+// filters are what listings filter by, of what may change.
+type filters struct {
+	status, name, origin string
+	task, workflow       string // empty: none
+}
+
+func filtersOf(i session.Info) filters {
+	l := filters{status: string(i.Status), name: i.Name, origin: string(i.Origin)}
+	if i.Task != nil {
+		l.task = i.Task.Status
+	}
+	if i.Workflow != nil {
+		l.workflow = i.Workflow.Status
+	}
+	return l
 }
 
 // head is the folded state of a version.
@@ -50,7 +68,8 @@ const (
 	smallHead = 16 << 10
 
 	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.open, s.due, s.since_head,
-	s.lease_token, s.lease_holder, s.lease_until, s.lease_open, s.header, s.last_sum, s.header_sum, s.row_sum,
+	s.lease_token, s.lease_holder, s.lease_until, s.lease_open,
+	s.status, s.name, s.origin, coalesce(s.task_status, ''), coalesce(s.workflow_status, ''), s.header, s.last_sum, s.header_sum, s.row_sum,
 	h.n, coalesce(h.version, 0), coalesce(h.seq, 0), coalesce(h.log_sum, 0), coalesce(h.sum, 0), coalesce(length(h.data), 0),
 	CASE WHEN length(h.data) <= ? THEN h.data END
 FROM sessions s LEFT JOIN heads h ON h.n = (SELECT n FROM heads WHERE log = s.log ORDER BY base DESC LIMIT 1)
@@ -63,7 +82,8 @@ func (c *conn) find(ctx context.Context, r store.Ref, maxHead int64) (w row, fou
 	var lease leaseRow
 	found, err = c.one(ctx, selectRow, []any{maxHead, r.Tenant, r.ID},
 		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.open, &w.due, &w.unfolded,
-		&lease.Token, &lease.Holder, &lease.until, &lease.open, &w.header, (*int64)(&w.lastSum), &w.headerSum, &w.sum,
+		&lease.Token, &lease.Holder, &lease.until, &lease.open,
+		&w.filters.status, &w.filters.name, &w.filters.origin, &w.filters.task, &w.filters.workflow, &w.header, (*int64)(&w.lastSum), &w.headerSum, &w.sum,
 		&w.head.n, &w.head.version, &w.head.seq, (*int64)(&w.head.logSum), &w.head.sum, &w.head.size, &w.head.data)
 	w.lease = lease.lease()
 	return w, found, err
@@ -82,11 +102,15 @@ func (c *conn) mustFind(ctx context.Context, r store.Ref) (row, error) {
 	return w, err
 }
 
-// findMark reads what says where a session's log ends.
+// findMark reads what says where a session's log ends, and its lease.
 func (c *conn) findMark(ctx context.Context, r store.Ref) (w row, err error) {
-	found, err := c.one(ctx, `SELECT log, agent_id, version, seq, last_seq, forked_at, last_sum, header_sum, row_sum, updated_at
+	var lease leaseRow
+	found, err := c.one(ctx, `SELECT log, agent_id, version, seq, last_seq, forked_at, last_sum, header_sum, row_sum, updated_at,
+	lease_token, lease_holder, lease_until, lease_open
 FROM sessions WHERE tenant = ? AND id = ?`, []any{r.Tenant, r.ID},
-		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, (*int64)(&w.lastSum), &w.headerSum, &w.sum, &w.updated)
+		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, (*int64)(&w.lastSum), &w.headerSum, &w.sum, &w.updated,
+		&lease.Token, &lease.Holder, &lease.until, &lease.open)
+	w.lease = lease.lease()
 	switch {
 	case err != nil:
 	case !found:

@@ -243,8 +243,8 @@ func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.
 	})
 }
 
-// readMark is readSession with only what says where the log ends: neither the
-// header nor the lease nor a head.
+// readMark is readSession with only the lease and what says where the log ends:
+// neither the header nor a head.
 func (s *Store) readMark(ctx context.Context, r store.Ref, look func(context.Context, *conn, row) error) error {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return err

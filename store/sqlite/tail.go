@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -89,7 +88,7 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 		return 0, err
 	}
 	if wanted != nil {
-		if err := c.takeLease(ctx, w.log, wanted); err != nil {
+		if err := c.numberLease(ctx, wanted); err != nil {
 			return 0, err
 		}
 		w.lease = *wanted
@@ -110,11 +109,11 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 	}
 	w.last, w.unfolded = a.next.Seq(), w.unfolded+a.size
 	w.sum = w.checksum(r)
-	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, since_head = ?, last_sum = ?, row_sum = ? WHERE log = ?",
-		w.last, w.live, w.unfolded, int64(w.lastSum), w.sum, w.log); err != nil {
-		return 0, err
+	set, args := "last_seq = ?, tail_live = ?, since_head = ?, last_sum = ?, row_sum = ?", []any{w.last, w.live, w.unfolded, int64(w.lastSum), w.sum}
+	if wanted != nil {
+		set, args = set+", "+leaseSet, append(args, leaseArgs(w.lease)...)
 	}
-	if err := c.setOpen(ctx, &w, w.live > 0 || a.next.Running(), session.Flush(a.next)); err != nil {
+	if err := c.setRow(ctx, &w, set, args, w.live > 0 || a.next.Running(), session.Flush(a.next)); err != nil {
 		return 0, err
 	}
 	if err := c.addKeys(ctx, w, a.keys, w.last, now); err != nil {
@@ -141,8 +140,10 @@ func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error
 		return err
 	}
 	w.headerSum = headerSum(r, w.header)
+	moved := filtersOf(shown)
+	w.filters.task, w.filters.workflow = moved.task, moved.workflow
 	_, err = c.exec(ctx, "UPDATE sessions SET header = ?, header_sum = ?, task_status = ?, workflow_status = ? WHERE log = ?",
-		w.header, w.headerSum, taskStatus(shown), workflowStatus(shown), w.log)
+		w.header, w.headerSum, orNull(moved.task), orNull(moved.workflow), w.log)
 	return err
 }
 
@@ -180,7 +181,7 @@ func (s *Store) unheld(ctx context.Context, tenant, condition string) ([]store.R
 	var refs []store.Ref
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, `SELECT id, lease_token, lease_holder, lease_until, lease_open FROM sessions
-WHERE tenant = ? AND `+condition+` ORDER BY id`, []any{tenant}, func(rows *sql.Rows) error {
+WHERE tenant = ? AND `+condition+` ORDER BY id`, []any{tenant}, func(rows *rows) error {
 			var id string
 			l, err := scanLease(rows, &id)
 			if err == nil && !l.Live(now) {
@@ -193,7 +194,7 @@ WHERE tenant = ? AND `+condition+` ORDER BY id`, []any{tenant}, func(rows *sql.R
 }
 
 // scanLease scans a row that ends with the columns of a lease.
-func scanLease(rows *sql.Rows, before ...any) (admission.Lease, error) {
+func scanLease(rows *rows, before ...any) (admission.Lease, error) {
 	var l leaseRow
 	err := rows.Scan(append(before, l.columns()...)...)
 	return l.lease(), err
