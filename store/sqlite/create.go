@@ -110,7 +110,7 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite
 	w.lastSum = addSums(v.changes, w.lastSum, i.Version)
 	made := row{
 		agentID: v.sealed.AgentID(), version: i.Version, seq: i.Seq, last: i.Seq, forkedAt: w.forkedAt,
-		lastSum: w.lastSum, headerSum: headerSum(r, v.header),
+		lastSum: w.lastSum, headerSum: headerSum(r, []byte(v.header)),
 	}
 	tags, tagged := session.Tags(v.sealed)
 	_, err := c.one(ctx, `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, forked_at, open,

@@ -185,12 +185,13 @@ func encodeHeader(i session.Info) (string, error) {
 }
 
 func decodeHeader(r store.Ref, header string, sum int64) (session.Info, error) {
-	i, err := session.DecodeHeader([]byte(header))
+	raw := []byte(header)
+	i, err := session.DecodeHeader(raw)
 	switch {
 	case err != nil:
 	case i.ID != r.ID || i.Tenant != r.Tenant:
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
-	case headerSum(r, header) != sum:
+	case headerSum(r, raw) != sum:
 		err = &session.InvalidError{Field: "header", Reason: "does not match its checksum"}
 	}
 	return i, store.Unreadable(r.ID, "header", err)

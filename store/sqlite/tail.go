@@ -140,7 +140,7 @@ func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error
 	if w.header, err = encodeHeader(shown); err != nil {
 		return err
 	}
-	w.headerSum = headerSum(r, w.header)
+	w.headerSum = headerSum(r, []byte(w.header))
 	moved := filtersOf(shown)
 	w.filters.task, w.filters.workflow = moved.task, moved.workflow
 	_, err = c.exec(ctx, "UPDATE sessions SET header = ?, header_sum = ?, task_status = ?, workflow_status = ? WHERE log = ?",
