@@ -175,7 +175,7 @@ func (r *run) incoming(ctx context.Context) ([]Incoming, error) {
 		return nil, nil
 	}
 	items, err := r.Inbox.Waiting(ctx)
-	if err != nil {
+	if err != nil || len(items) == 0 {
 		return nil, err
 	}
 	taken := map[string]bool{}

@@ -206,7 +206,7 @@ func (e *examination) columns(r store.Ref) (names []string, values []any, err er
 	header, err := encodeHeader(i)
 	w := row{
 		agentID: e.sealed.AgentID(), version: i.Version, seq: i.Seq, last: e.log.last, forkedAt: e.log.forkedAt,
-		lastSum: e.log.lastSum, headerSum: headerSum(r, header),
+		lastSum: e.log.lastSum, headerSum: headerSum(r, []byte(header)),
 	}
 	open, tagged := int64(0), int64(0)
 	if e.live > 0 || e.whole.Running() {

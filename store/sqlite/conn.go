@@ -109,7 +109,25 @@ func newReaders(k connector) *readers {
 var errClosing = errors.New("the store is closing")
 
 // read runs look in one transaction.
-func (r *readers) read(ctx context.Context, look func(context.Context, *conn) error) (err error) {
+func (r *readers) read(ctx context.Context, look func(context.Context, *conn) error) error {
+	return r.lend(ctx, func(c *conn) (broken bool, err error) {
+		// A BEGIN that is cancelled half-way could leave an open transaction.
+		if _, err := c.exec(context.WithoutCancel(ctx), "BEGIN"); err != nil {
+			return false, err
+		}
+		err = look(ctx, c)
+		_, e := c.exec(context.WithoutCancel(ctx), "ROLLBACK")
+		return e != nil, errors.Join(err, e)
+	})
+}
+
+// readOnce runs look, which executes one statement. That needs no transaction.
+func (r *readers) readOnce(ctx context.Context, look func(context.Context, *conn) error) error {
+	return r.lend(ctx, func(c *conn) (bool, error) { return false, look(ctx, c) })
+}
+
+// lend passes a connection to use, which reports whether it broke it.
+func (r *readers) lend(ctx context.Context, use func(*conn) (broken bool, err error)) (err error) {
 	var c *conn
 	select {
 	case <-r.closing:
@@ -132,16 +150,12 @@ func (r *readers) read(ctx context.Context, look func(context.Context, *conn) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// A BEGIN that is cancelled half-way could leave an open transaction.
-	if _, err := c.exec(context.WithoutCancel(ctx), "BEGIN"); err != nil {
-		return err
-	}
-	err = look(ctx, c)
-	if r.connector.still != nil { // whatever look found, it may come from two states of the file
+	broken, err := use(c)
+	if r.connector.still != nil { // whatever was found, it may come from two states of the file
 		err = cmp.Or(r.connector.still.check(), err)
 	}
-	if _, e := c.exec(context.WithoutCancel(ctx), "ROLLBACK"); e != nil {
-		err = errors.Join(err, e, c.close()) // the connection cannot be used any more
+	if broken {
+		err = errors.Join(err, c.close())
 		c = nil
 	}
 	return err

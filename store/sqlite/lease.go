@@ -118,13 +118,9 @@ func (s *Store) writeLeased(ctx context.Context, r store.Ref, change func(contex
 
 // Holding is the live lease.
 func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
-	var held admission.Lease
-	err := s.readMark(ctx, r, func(_ context.Context, _ *conn, w row) error {
-		held = w.lease
-		return nil
-	})
-	if err != nil || !held.Live(s.now()) {
+	w, err := s.mark(ctx, r)
+	if err != nil || !w.lease.Live(s.now()) {
 		return store.Lease{}, false, err
 	}
-	return held.Lease, true, nil
+	return w.lease.Lease, true, nil
 }

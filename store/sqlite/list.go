@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -57,6 +58,7 @@ func (l *listing) read(ctx context.Context, c *conn) error {
 		if err != nil {
 			return err
 		}
+		l.found = slices.Grow(l.found, len(rows))
 		for _, r := range rows {
 			if err := l.add(ctx, c, r); err != nil {
 				return err

@@ -102,23 +102,38 @@ func (c *conn) mustFind(ctx context.Context, r store.Ref) (row, error) {
 	return w, err
 }
 
+// selectMark are the columns of a mark, and markColumns how many they are.
+const (
+	markColumns = 14
+	selectMark  = `s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.last_sum, s.header_sum, s.row_sum, s.updated_at,
+	s.lease_token, s.lease_holder, s.lease_until, s.lease_open`
+)
+
 // findMark reads what says where a session's log ends, and its lease.
 func (c *conn) findMark(ctx context.Context, r store.Ref) (w row, err error) {
-	var lease leaseRow
-	found, err := c.one(ctx, `SELECT log, agent_id, version, seq, last_seq, forked_at, last_sum, header_sum, row_sum, updated_at,
-	lease_token, lease_holder, lease_until, lease_open
-FROM sessions WHERE tenant = ? AND id = ?`, []any{r.Tenant, r.ID},
-		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, (*int64)(&w.lastSum), &w.headerSum, &w.sum, &w.updated,
-		&lease.Token, &lease.Holder, &lease.until, &lease.open)
-	w.lease = lease.lease()
-	switch {
-	case err != nil:
-	case !found:
+	found := false
+	// It is over before anybody can cancel it, and watching the context takes longer.
+	err = c.each(context.WithoutCancel(ctx), "SELECT "+selectMark+" FROM sessions s WHERE s.tenant = ? AND s.id = ?", []any{r.Tenant, r.ID}, func(rows *rows) error {
+		found = true
+		return w.scanMark(r, rows)
+	})
+	if err == nil && !found {
 		err = session.NotFound(r.ID)
-	default:
-		err = w.damage(r)
 	}
 	return w, err
+}
+
+// scanMark reads the mark that a row begins with, and checks it.
+func (w *row) scanMark(r store.Ref, rows *rows) error {
+	var lease leaseRow
+	if err := scan(rows.values[:markColumns], []any{
+		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.lastSum, &w.headerSum, &w.sum, &w.updated,
+		&lease.Token, &lease.Holder, &lease.until, &lease.open,
+	}); err != nil {
+		return err
+	}
+	w.lease = lease.lease()
+	return w.damage(r)
 }
 
 // readHead reads the data of a head if it was not read yet.
@@ -170,12 +185,13 @@ func encodeHeader(i session.Info) (string, error) {
 }
 
 func decodeHeader(r store.Ref, header string, sum int64) (session.Info, error) {
-	i, err := session.DecodeHeader([]byte(header))
+	raw := []byte(header)
+	i, err := session.DecodeHeader(raw)
 	switch {
 	case err != nil:
 	case i.ID != r.ID || i.Tenant != r.Tenant:
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
-	case headerSum(r, header) != sum:
+	case headerSum(r, raw) != sum:
 		err = &session.InvalidError{Field: "header", Reason: "does not match its checksum"}
 	}
 	return i, store.Unreadable(r.ID, "header", err)

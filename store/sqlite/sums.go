@@ -33,7 +33,7 @@ func commitSum(last store.Sum, i store.CommitInfo) int64 {
 
 func (h head) checksum() int64 { return store.SumOf(h.version, h.seq, h.logSum, h.data) }
 
-func headerSum(r store.Ref, header string) int64 { return store.SumOf(r.Tenant, r.ID, header) }
+func headerSum(r store.Ref, header []byte) int64 { return store.SumOf(r.Tenant, r.ID, header) }
 
 func (w row) checksum(r store.Ref) int64 {
 	return store.SumOf(r.Tenant, r.ID, w.agentID, w.version, w.seq, w.last, w.forkedAt, w.lastSum, w.headerSum)
@@ -218,7 +218,7 @@ LEFT JOIN changes c ON c.log = s.log AND c.seq = s.last_seq WHERE s.log > ? ORDE
 			var ref store.Ref
 			var w row
 			err := r.Scan(&w.log, &ref.Tenant, &ref.ID, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.header, &w.lastSum)
-			w.headerSum = headerSum(ref, w.header)
+			w.headerSum = headerSum(ref, []byte(w.header))
 			return w.log, []any{int64(w.lastSum), w.headerSum, w.checksum(ref)}, err
 		})
 }

@@ -37,12 +37,17 @@ func (c *conn) setTags(ctx context.Context, r store.Ref, log int64, sealed sessi
 	}
 	for _, tag := range want {
 		if !slices.Contains(have, tag) {
-			if _, err := c.exec(ctx, "INSERT OR REPLACE INTO tags (tenant, tag, log) VALUES (?, ?, ?)", r.Tenant, tag, log); err != nil {
+			if err := c.addTag(ctx, r.Tenant, tag, log); err != nil {
 				return err
 			}
 		}
 	}
 	_, err = c.exec(ctx, "UPDATE sessions SET tagged = ?1 WHERE log = ?2 AND tagged <> ?1", ok, log)
+	return err
+}
+
+func (c *conn) addTag(ctx context.Context, tenant string, tag, log int64) error {
+	_, err := c.exec(ctx, "INSERT OR REPLACE INTO tags (tenant, tag, log) VALUES (?, ?, ?)", tenant, tag, log)
 	return err
 }
 

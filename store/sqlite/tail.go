@@ -12,6 +12,7 @@ import (
 // tailWrite is one write to the open tail.
 type tailWrite struct {
 	next    session.Session
+	pending []session.Record // of next
 	keys    []store.Key
 	fence   int64
 	changes []change
@@ -22,7 +23,8 @@ func (s *Store) prepareTail(ctx context.Context, next session.Session, fence int
 	a := tailWrite{next: next, keys: keys, fence: fence}
 	err := s.usable(ctx, admission.CheckSession(next, keys))
 	if err == nil {
-		a.changes, a.size, err = encodeChanges(session.Unsaved(next))
+		a.pending = session.Unsaved(next)
+		a.changes, a.size, err = encodeChanges(a.pending)
 	}
 	return a, err
 }
@@ -84,7 +86,7 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 	if err := w.admit(a.next, a.fence, now); err != nil {
 		return 0, err
 	}
-	if err := admission.CheckAppend(session.Unsaved(a.next)); err != nil {
+	if err := admission.CheckAppend(a.pending); err != nil {
 		return 0, err
 	}
 	if wanted != nil {
@@ -104,8 +106,10 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 			return 0, err
 		}
 	}
-	if err := c.showRows(ctx, &w, a.next); err != nil {
-		return 0, err
+	if admission.MovesRows(a.pending) {
+		if err := c.showRows(ctx, &w, a.next); err != nil {
+			return 0, err
+		}
 	}
 	w.last, w.unfolded = a.next.Seq(), w.unfolded+a.size
 	w.sum = w.checksum(r)
@@ -123,12 +127,9 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 	return w.lastSum, nil
 }
 
-// showRows puts the task and workflow rows of a session into the stored header
-// if its pending changes move them. The sum of the row is left to the caller.
+// showRows puts the task and workflow rows of a session into the stored header.
+// The sum of the row is left to the caller.
 func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error {
-	if !admission.MovesRows(session.Unsaved(next)) {
-		return nil
-	}
 	info := next.Info()
 	r := store.RefOf(next)
 	shown, err := decodeHeader(r, w.header, w.headerSum)
@@ -139,7 +140,7 @@ func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error
 	if w.header, err = encodeHeader(shown); err != nil {
 		return err
 	}
-	w.headerSum = headerSum(r, w.header)
+	w.headerSum = headerSum(r, []byte(w.header))
 	moved := filtersOf(shown)
 	w.filters.task, w.filters.workflow = moved.task, moved.workflow
 	_, err = c.exec(ctx, "UPDATE sessions SET header = ?, header_sum = ?, task_status = ?, workflow_status = ? WHERE log = ?",

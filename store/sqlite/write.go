@@ -152,7 +152,7 @@ func (c *conn) addVersion(ctx context.Context, w row, v versionWrite) error {
 func (c *conn) moveRow(ctx context.Context, r store.Ref, w *row, v versionWrite) error {
 	i := v.sealed.Info()
 	w.version, w.seq, w.last, w.live, w.header = i.Version, i.Seq, i.Seq, 0, v.header
-	w.headerSum = headerSum(r, v.header)
+	w.headerSum = headerSum(r, []byte(v.header))
 	w.sum = w.checksum(r)
 	set := `version = ?, seq = ?, last_seq = ?, tail_live = 0, since_head = ?, lease_open = ?, updated_at = ?, header = ?,
 	last_sum = ?, header_sum = ?, row_sum = ?`
