@@ -130,8 +130,8 @@ func (s *Server) executeAction(ctx context.Context, c caller, in *actionInput) (
 	if err != nil {
 		return nil, err
 	}
-	if to, ok := a.(holdfast.ChangePermissionMode); ok {
-		if err := s.permitMode(c, to.Mode); err != nil {
+	if to, ok := a.(holdfast.ChangePermissionMode); ok && to.Mode != session.PermissionPlan && to.Mode != session.PermissionDefault {
+		if err := c.Permit(apikey.Approve); err != nil { // it may allow more than the server's own mode
 			return nil, err
 		}
 	}
