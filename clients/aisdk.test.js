@@ -91,22 +91,24 @@ for (const [version, sdk] of [[6, ai6], [7, ai7]]) {
   })
 }
 
-test('aisdk: a node that is killed in the middle of an answer', async () => {
-  const chat = newChat(ai7, 7, 'killed')
-  const asked = model.asked.length
-  const broken = chat.sendMessage({ text: 'slow' })
-  await until(() => chat.lastMessage?.role === 'assistant' && textOf(chat.lastMessage).includes('two'), 'the first words')
-  await server.kill()
-  await broken
-  assert.equal(chat.status, 'error')
-  model.held.length = 0 // nobody hears the rest of it
-  await server.start()
-  const resumed = chat.resumeStream()
-  await model.goOn()
-  await resumed
-  assert.equal(textOf(chat.lastMessage), 'one two three')
-  assert.equal(chat.messages.length, 2)
-  assert.equal(model.asked.length, asked + 2)
-  await chat.sendMessage({ text: 'next' })
-  assert.equal(textOf(chat.lastMessage), 'heard next of 2')
-})
+for (const [version, sdk] of [[5, ai5], [6, ai6], [7, ai7]]) {
+  test(`aisdk ${version}: a node that is killed in the middle of an answer`, async () => {
+    const chat = newChat(sdk, version, `killed-${version}`)
+    const asked = model.asked.length
+    const broken = chat.sendMessage({ text: 'slow' })
+    await until(() => chat.lastMessage?.role === 'assistant' && textOf(chat.lastMessage).includes('two'), 'the first words')
+    await server.kill()
+    await broken
+    assert.equal(chat.status, 'error')
+    model.held.length = 0 // nobody hears the rest of it
+    await server.start()
+    const resumed = chat.resumeStream()
+    await model.goOn()
+    await resumed
+    assert.equal(textOf(chat.lastMessage), 'one two three')
+    assert.equal(chat.messages.length, 2)
+    assert.equal(model.asked.length, asked + 2)
+    await chat.sendMessage({ text: 'next' })
+    assert.equal(textOf(chat.lastMessage), 'heard next of 2')
+  })
+}
