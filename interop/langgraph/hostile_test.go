@@ -22,22 +22,22 @@ func human(id, text string) message {
 func TestThread_manyCheckpoints(t *testing.T) {
 	t.Parallel()
 	long := &thread{id: "long"}
-	for i := range 20_000 {
+	for i := range 4_000 {
 		long.add(checkpoint{id: fmt.Sprint(i), messages: []message{human(fmt.Sprint(i), "x")}})
 	}
 	all := long.conversations()
-	if len(all) != 1 || len(all[0].Messages) != 20_000 || all[0].From != 19_999 {
+	if len(all) != 1 || len(all[0].Messages) != 4_000 || all[0].From != 3_999 {
 		t.Errorf("%d conversations, the first with %d messages from %d", len(all), len(all[0].Messages), all[0].From)
 	}
 	wide := &thread{id: "wide"}
-	for i := range 2_000 {
+	for i := range 500 {
 		wide.add(checkpoint{id: fmt.Sprint(i), messages: []message{human("root", "x"), human(fmt.Sprint(i), "y")}})
 	}
 	all = wide.conversations()
-	if notes := strings.Join(all[0].Report.Notes, "; "); len(all) != maxBranches || !strings.Contains(notes, "older branches that were given up: 1900") {
+	if notes := strings.Join(all[0].Report.Notes, "; "); len(all) != maxBranches || !strings.Contains(notes, "older branches that were given up: 400") {
 		t.Errorf("%d conversations, %s", len(all), notes)
 	}
-	if last := all[0].Messages[1].ID; last != "1999" || all[1].ID != "wide-1998" {
+	if last := all[0].Messages[1].ID; last != "499" || all[1].ID != "wide-498" {
 		t.Errorf("the thread ends with %s, its last branch is %s", last, all[1].ID)
 	}
 }
