@@ -213,6 +213,9 @@ func TestRequests_badOnesAreRefusedAndChangeNothing(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("%s %s %v: %+v", tt.method, tt.path, tt.body, p)
 		}
+		if tt.body == `{"from":"x"}` && !strings.Contains(p.Detail, "known are to") {
+			t.Errorf("the known fields are not named: %s", p.Detail)
+		}
 	}
 	if i := want[session.Info](t, n.do("GET", at+"?view=info", request{}), 200); i.Version != 1 {
 		t.Errorf("%+v", i)

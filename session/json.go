@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -211,9 +212,19 @@ func DecodeStrict(what string, data []byte, into any) error {
 		return invalid(what, "is not valid UTF-8")
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return decodeProblem(what, err)
+		return decodeProblemOf(what, data, err)
 	}
 	return checkKeys(what, data, reflect.TypeOf(into))
+}
+
+// decodeProblemOf is decodeProblem where the whole text is at hand: one that was
+// cut off is said to be that, wherever in it the end came.
+func decodeProblemOf(what string, data []byte, err error) error {
+	var raw json.RawMessage
+	if end := json.NewDecoder(bytes.NewReader(data)).Decode(&raw); errors.Is(end, io.EOF) || errors.Is(end, io.ErrUnexpectedEOF) {
+		return invalid(what, "it ends too early: the rest of the JSON is missing")
+	}
+	return decodeProblem(what, err)
 }
 
 // decodeProblem turns a decoder's error into one that names the field.
