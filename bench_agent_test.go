@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/memory"
@@ -96,12 +97,22 @@ func BenchmarkTurn(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, turns), func(b *testing.B) {
 				id := windowed(b, rt, turns)
 				settled(b, st)
-				b.ReportAllocs()
-				for b.Loop() {
-					noLease(b, rt, id)
-				}
+				measureTurns(b, rt, id)
 			})
 		}
+	}
+}
+
+// measureTurns also reports how long the processor worked for a turn.
+func measureTurns(b *testing.B, rt *holdfast.Runtime, id string) {
+	b.Helper()
+	b.ReportAllocs()
+	before, err := benchmark.ProcessorTime()
+	for b.Loop() {
+		noLease(b, rt, id)
+	}
+	if used, after := benchmark.ProcessorTime(); err == nil && after == nil {
+		b.ReportMetric(float64((used-before).Microseconds())/float64(b.N), "processor-µs/op")
 	}
 }
 
@@ -115,10 +126,7 @@ func BenchmarkTurn_unpruned(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				b.ReportAllocs()
-				for b.Loop() {
-					noLease(b, rt, s.ID())
-				}
+				measureTurns(b, rt, s.ID())
 			})
 		}
 	}

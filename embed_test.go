@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -180,8 +181,13 @@ func TestPrune_vectorStoreQuotesWhatLeftTheWindow(t *testing.T) {
 			t.Error("the window still has it")
 		}
 	}
-	if recalled := got.Execution().Steps[0].Recalled; len(recalled) != 1 {
-		t.Errorf("recorded %v", recalled)
+	step := got.Execution().Steps[0]
+	if len(step.Recalled) != 1 || len(step.Reasons) != 1 || step.Reasons[0].Score < threshold || step.Reasons[0].Meaning == 0 {
+		t.Errorf("recorded %v, because of %+v", step.Recalled, step.Reasons)
+	}
+	sent, err := h.SentRequest(t.Context(), s.ID(), got.Version(), 0)
+	if err != nil || !slices.Equal(sent.Recalled, step.Recalled) || !reflect.DeepEqual(sent.Reasons, step.Reasons) {
+		t.Errorf("read later: %v, because of %+v (%v)", sent.Recalled, sent.Reasons, err)
 	}
 }
 

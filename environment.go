@@ -68,8 +68,9 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 	if err != nil {
 		return s, err
 	}
+	pending := session.Unsaved(s)
 	if e.answers != nil {
-		for _, r := range session.Unsaved(s) {
+		for _, r := range pending {
 			e.answers.beforeAppend(r.Change)
 		}
 	}
@@ -77,7 +78,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 		rt.showWritten(s)
 		return s, nil
 	}
-	for _, r := range session.Unsaved(s) {
+	for _, r := range pending {
 		if taken, ok := r.Change.(session.InboxTaken); ok {
 			keys = append(append(slices.Clip(keys), e.itemKeys[taken.ItemID]...), takenKeys(taken)...)
 		}
@@ -90,7 +91,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 	rt.keysWritten(keys)
 	rt.showWritten(s)
 	e.base = session.Base(next)
-	e.toolStarted = e.toolStarted || slices.ContainsFunc(session.Unsaved(s), func(r session.Record) bool {
+	e.toolStarted = e.toolStarted || slices.ContainsFunc(pending, func(r session.Record) bool {
 		_, started := r.Change.(session.ToolStarted)
 		return started
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast"
@@ -48,6 +49,47 @@ func TestSendMessage_requestThatDoesNotFitFailsWithoutAPolicy(t *testing.T) {
 		}
 		if got.Execution().Status != session.ExecutionFailed || len(model.Requests()) != 1 || got.Window().FromSeq != 0 {
 			t.Errorf("status %s, %d requests, window from %d", got.Execution().Status, len(model.Requests()), got.Window().FromSeq)
+		}
+	}
+}
+
+// tokenCounter is a narrow model that notes how often it counts a message.
+type tokenCounter struct {
+	narrow
+	counted *atomic.Int64
+}
+
+func (c tokenCounter) CountTokens(session.Message) (tokens int, counter string) {
+	c.counted.Add(1)
+	return 1, "one for each"
+}
+
+// Counting is slow, so it is left to requests that may be too long: a text has
+// no more tokens than bytes, and other parts of a message have a few.
+func TestSendMessage_requestThatSurelyFitsIsNotCounted(t *testing.T) {
+	image := session.Content{{Type: session.PartImage, URL: "https://example.org/1.png"}}
+	for _, c := range []struct {
+		name    string
+		most    int
+		content session.Content
+		counts  bool
+	}{
+		{"a capacity that nobody knows", 0, session.Text(fifty("one")), false},
+		{"fewer bytes than tokens", 1000, session.Text(fifty("one")), false},
+		{"more bytes than tokens", 120, session.Text(fifty("one")), true},
+		{"an image", 1000, image, true},
+	} {
+		model := tokenCounter{narrow{scripted.New(scripted.Reply{Text: "ok"}), c.most}, new(atomic.Int64)}
+		h := open(t, func(c *holdfast.Config) { c.Models = llm.Map{"demo": model} })
+		def := agentDef
+		def.SystemPrompt = ""
+		s, err := h.Create(t.Context(), def)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.do(s.ID(), holdfast.SendMessage{Message: &session.Message{Content: c.content}})
+		if n := model.counted.Load(); (n > 0) != c.counts {
+			t.Errorf("%s: %d messages were counted", c.name, n)
 		}
 	}
 }

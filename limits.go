@@ -96,16 +96,22 @@ func changesMetadata(s session.Session) bool {
 	})
 }
 
-// checkRequest refuses a request that is too large for any model.
-func (l Limits) checkRequest(r llm.Request) error {
+// checkRequest refuses a request of so many bytes, if they are too many for any
+// model.
+func (l Limits) checkRequest(bytes int) error {
+	return checkSize("the request to the model", bytes, l.Request, "Request")
+}
+
+// requestBytes returns how many bytes the texts of a request have.
+func requestBytes(r llm.Request) int {
 	size := len(r.System)
-	for _, m := range r.Messages {
-		size += m.Size()
+	for i := range r.Messages {
+		size += r.Messages[i].Size()
 	}
 	for _, t := range r.Tools {
 		size += len(t.Name) + len(t.Description) + len(t.Schema)
 	}
-	return checkSize("the request to the model", size, l.Request, "Request")
+	return size
 }
 
 // checkFork refuses a fork of a session that lies too deep.

@@ -62,11 +62,11 @@ func (rt *Runtime) emitPruned(before, after session.Session, strategy session.St
 // fitWindow compares a request with what its model can take in. With a memory
 // policy it moves the window so that the request fits; without one it refuses.
 func (rt *Runtime) fitWindow(ctx context.Context, s session.Session, model llm.Model, r llm.Request) (session.Session, error) {
-	if err := rt.config.Limits.checkRequest(r); err != nil {
+	bytes := requestBytes(r)
+	if err := rt.config.Limits.checkRequest(bytes); err != nil {
 		return s, err
 	}
-	rough := memory.With{}.Measure(model, r)
-	if most := rough.Capacity; most == 0 || bytesOfToken*rough.Tokens()+rough.Answer <= most {
+	if surelyFits(model, r, bytes) {
 		return s, nil
 	}
 	with := rt.pruneWith(s)
@@ -92,10 +92,39 @@ func (rt *Runtime) fitWindow(ctx context.Context, s session.Session, model llm.M
 	return next, nil
 }
 
-// bytesOfToken is how many bytes the estimate takes for a token. Nobody makes
-// more than one of each byte: so many times the estimate is never too little,
-// and what fits by it need not be counted, which is slow.
-const bytesOfToken = 4
+// surelyFits reports whether a request fits its model however tokens are
+// counted, or nobody knows how much the model takes in. Nobody makes more than
+// one token of each byte of a text, so most requests need not be counted, which
+// is slow.
+func surelyFits(model llm.Model, r llm.Request, bytes int) bool {
+	known, ok := model.(llm.ContextLength)
+	if !ok {
+		return true
+	}
+	most, tokens := known.ContextLength(), bytes+mostBesideText*(len(r.Messages)+1)
+	if most == 0 {
+		return true
+	}
+	for i := range r.Messages {
+		for _, p := range r.Messages[i].Content {
+			switch p.Type {
+			case session.PartImage, session.PartFile, session.PartAudio:
+				tokens += mostOfMedia
+			}
+		}
+	}
+	if r.Params.MaxOutputTokens != nil {
+		tokens += *r.Params.MaxOutputTokens
+	}
+	return tokens <= most
+}
+
+const (
+	// mostBesideText is how many tokens a message has at most beside its texts,
+	// mostOfMedia how many an image, a file or a sound has beside its bytes.
+	mostBesideText = 16
+	mostOfMedia    = 4000
+)
 
 // countUsage counts what an inference used, by the same measure as pruning.
 func (rt *Runtime) countUsage(s session.Session, r llm.Request, answer session.Message) session.Usage {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -262,10 +263,10 @@ func (h *memoryHandle) sessionHits(s session.Session) []memory.Hit {
 
 // recallFor returns what memory adds to a request, where the definition asks for it.
 // Memory that cannot be searched adds nothing.
-func (e *Environment) recallFor(ctx context.Context, s session.Session, asked session.Message) (string, []string) {
+func (e *Environment) recallFor(ctx context.Context, s session.Session, asked session.Message) agent.Recollection {
 	policy := s.Definition().Memory
 	if policy == nil || policy.Recall == nil && policy.Strategy != session.PruneVector {
-		return "", nil
+		return agent.Recollection{}
 	}
 	var o memory.RecallOptions
 	if policy.Recall != nil {
@@ -276,23 +277,25 @@ func (e *Environment) recallFor(ctx context.Context, s session.Session, asked se
 	}
 	query := asked.Content.Text()
 	if strings.TrimSpace(query) == "" {
-		return "", nil
+		return agent.Recollection{}
 	}
 	hits, err := e.memoryOf(s).Recall(ctx, query, o)
 	if err != nil {
 		e.x.rt.config.Logger.Warn("nothing recalled", "session", s.ID(), "error", e.x.rt.redactText(err.Error()))
-		return "", nil
+		return agent.Recollection{}
 	}
 	if len(hits) == 0 {
-		return "", nil
+		return agent.Recollection{}
 	}
 	var q quote
-	ids := make([]string, len(hits))
-	for i, hit := range hits {
-		ids[i] = hit.ID
+	var r agent.Recollection
+	for _, hit := range hits {
+		r.IDs = append(r.IDs, hit.ID)
+		r.Reasons = append(r.Reasons, session.RecallReason{Score: hit.Score, Words: hit.Match.Words, Meaning: hit.Match.Meaning})
 		q.add(aboutHit(hit), cmp.Or(hit.Match.Passage, hit.Text))
 	}
-	return q.text(len(hits), "passage"), ids
+	r.Text = q.text(len(hits), "passage")
+	return r
 }
 
 // aboutHit says where a hit comes from, and of a fact who said it when.

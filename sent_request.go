@@ -22,6 +22,7 @@ type SentRequest struct {
 	// Recalled names the passages that memory added to the system prompt. Their
 	// texts are not kept in the log and not part of System.
 	Recalled []string
+	Reasons  []session.RecallReason // why, in the order of Recalled
 }
 
 // SentRequest builds the request of a chat's inference again, by the code that
@@ -106,7 +107,7 @@ func (r *SentRequest) find(before, version session.Session, changes []session.Lo
 		answered, ok := e.Change.(session.InferenceAnswered)
 		if (ok || failed) && !e.Discarded {
 			if r.Steps++; step == 0 || step == r.Steps {
-				r.Step, r.Recalled, asked = r.Steps, answered.Recalled, len(records)
+				r.Step, r.Recalled, r.Reasons, asked = r.Steps, answered.Recalled, answered.Reasons, len(records)
 			}
 		}
 		records = append(records, e.Record)

@@ -112,10 +112,9 @@ type Config struct {
 	// first. The call is interrupted and the loop takes the cancel from the
 	// inbox. Nil: a cancel is noticed between calls only.
 	Cancel func(ctx context.Context, executionID string) error
-	// Recall is what memory adds to the request: text for the end of the system
-	// prompt, and the names of the passages it holds. It is asked once for each
-	// message of a user. Nil: nothing.
-	Recall func(ctx context.Context, s session.Session, asked session.Message) (text string, ids []string)
+	// Recall is what memory adds to the request. It is asked once for each message
+	// of a user. Nil: nothing.
+	Recall func(ctx context.Context, s session.Session, asked session.Message) Recollection
 	// Fit is asked before each inference whether the request fits the model. It
 	// may return a session whose window was moved so that it does; an error
 	// ends the execution. Nil: everything fits.

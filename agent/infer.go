@@ -245,7 +245,7 @@ func (r *run) recordAnswer(ctx context.Context, stepID string, started time.Time
 	changes := []session.Change{
 		session.InferenceAnswered{
 			StepID: stepID, Model: name, StartedAt: started, FinishReason: response.FinishReason,
-			Usage: response.Usage, Cost: cost, ActiveSeconds: r.active(), Recalled: r.recalled.ids,
+			Usage: response.Usage, Cost: cost, ActiveSeconds: r.active(), Recalled: r.recalled.IDs, Reasons: r.recalled.Reasons,
 		},
 		session.MessageAdded{Message: said},
 	}

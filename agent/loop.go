@@ -24,15 +24,16 @@ type run struct {
 	cause    error   // why the execution failed
 	settling bool    // pending calls are cancelled, not waited for
 
-	recalled recollection
+	recalled Recollection // for the message askedID
+	askedID  string
 	renamed  map[string]string // ids of calls in the answer being given, as the provider and as the session names them
 }
 
-// recollection is what memory had to add for a message.
-type recollection struct {
-	messageID string
-	text      string
-	ids       []string
+// Recollection is what memory adds to a request.
+type Recollection struct {
+	Text    string                 // for the end of the system prompt
+	IDs     []string               // names of the passages that it holds
+	Reasons []session.RecallReason // why, in the order of IDs
 }
 
 func (r *run) loop(ctx context.Context) error {
@@ -174,7 +175,7 @@ func (r *run) incoming(ctx context.Context) ([]Incoming, error) {
 		return nil, nil
 	}
 	items, err := r.Inbox.Waiting(ctx)
-	if err != nil {
+	if err != nil || len(items) == 0 {
 		return nil, err
 	}
 	taken := map[string]bool{}

@@ -33,16 +33,15 @@ func (r *run) recollect(ctx context.Context) {
 		return
 	}
 	asked, ok := lastFromUser(r.s, math.MaxInt64)
-	if !ok || asked.ID == r.recalled.messageID {
+	if !ok || asked.ID == r.askedID {
 		return
 	}
-	r.recalled = recollection{messageID: asked.ID}
-	r.recalled.text, r.recalled.ids = r.Recall(ctx, r.s, asked)
+	r.recalled, r.askedID = r.Recall(ctx, r.s, asked), asked.ID
 }
 
 // request builds what the model is sent from the session and what memory adds.
 func (r *run) request(ctx context.Context, name string) (llm.Request, error) {
-	return r.BuildRequest(ctx, r.s, name, r.recalled.text)
+	return r.BuildRequest(ctx, r.s, name, r.recalled.Text)
 }
 
 // BuildRequest returns what the model of that name is sent for a session.

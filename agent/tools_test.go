@@ -338,9 +338,9 @@ func TestRun_whatMemoryAddsIsAskedOncePerMessageAndRecorded(t *testing.T) {
 	model := asking(call("1", "look"))
 	r := newRig(t, model, look)
 	var asked []string
-	r.config.Recall = func(_ context.Context, _ session.Session, m session.Message) (string, []string) {
+	r.config.Recall = func(_ context.Context, _ session.Session, m session.Message) agent.Recollection {
 		asked = append(asked, m.Content.Text())
-		return "Quoted: tea.", []string{"m-7"}
+		return agent.Recollection{Text: "Quoted: tea.", IDs: []string{"m-7"}, Reasons: []session.RecallReason{{Score: 0.7, Words: []string{"tea"}}}}
 	}
 	got := r.run(r.begin(nil))
 	if !slices.Equal(asked, []string{"go"}) {
@@ -349,6 +349,9 @@ func TestRun_whatMemoryAddsIsAskedOncePerMessageAndRecorded(t *testing.T) {
 	for i, request := range model.Requests() {
 		if request.System != "Quoted: tea." || !slices.Equal(got.Execution().Steps[i].Recalled, []string{"m-7"}) {
 			t.Errorf("request %d: system %q, recorded %v", i, request.System, got.Execution().Steps[i].Recalled)
+		}
+		if why := got.Execution().Steps[i].Reasons; len(why) != 1 || why[0].Score != 0.7 || !slices.Equal(why[0].Words, []string{"tea"}) {
+			t.Errorf("request %d: recorded as the reason %+v", i, why)
 		}
 	}
 	for _, m := range got.Messages() {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/benchmark"
@@ -120,7 +119,7 @@ func (r row) measure(ctx context.Context, all []Contender, subjects []*subject, 
 
 // time does a batch of operations.
 func (r row) time(ctx context.Context, do operation) (Sample, error) {
-	used, err := processorTime()
+	used, err := benchmark.ProcessorTime()
 	if err != nil {
 		return Sample{}, err
 	}
@@ -131,16 +130,9 @@ func (r row) time(ctx context.Context, do operation) (Sample, error) {
 		}
 	}
 	took := time.Since(begin)
-	after, err := processorTime()
+	after, err := benchmark.ProcessorTime()
 	n := time.Duration(r.batch * max(r.each, 1))
 	return Sample{Took: took / n, CPU: (after - used) / n}, err
-}
-
-// processorTime is what this process has used so far.
-func processorTime() (time.Duration, error) {
-	var u syscall.Rusage
-	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
 // measureAll measures on the chosen stores, in folders and schemas that are removed.

@@ -45,6 +45,14 @@ const (
 	other   // one token and more for each character: emoji and scripts without spaces
 )
 
+// asciiKinds are the kinds of the characters that most texts are made of.
+var asciiKinds = func() (kinds [utf8.RuneSelf]kind) {
+	for r := range kinds {
+		kinds[r] = kindOf(rune(r))
+	}
+	return kinds
+}()
+
 func kindOf(r rune) kind {
 	switch {
 	case r >= 'a' && r <= 'z':
@@ -69,7 +77,12 @@ func estimateText(text string) int {
 	tenths := 0
 	var at run
 	for _, r := range text {
-		next := kindOf(r)
+		var next kind
+		if r < utf8.RuneSelf {
+			next = asciiKinds[r]
+		} else {
+			next = kindOf(r)
+		}
 		if next == lower && at.kind == upper && at.length == 1 {
 			at.kind, at.capital = lower, true
 		}

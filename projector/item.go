@@ -120,6 +120,8 @@ type Usage struct {
 	Agent        string        `json:"agent,omitempty"` // of a workflow's unit
 	Estimated    bool          `json:"estimated,omitempty"`
 	Recalled     []string      `json:"recalled,omitempty"`
+
+	Reasons []session.RecallReason `json:"reasons,omitempty"` // why, in the order of Recalled
 }
 
 // Status is a change of the session or its execution. Event is the kind of the

@@ -23,7 +23,7 @@ func (p *Projector) record(r session.Record) {
 	case session.InferenceAnswered:
 		at.ID, at.Type, at.StepID, at.Done = c.StepID+"/usage", TypeUsage, c.StepID, true
 		at.Usage = &Usage{
-			Model: c.Model, FinishReason: c.FinishReason, Usage: c.Usage, Cost: c.Cost, Agent: in.Agent, Estimated: in.Estimated, Recalled: c.Recalled,
+			Model: c.Model, FinishReason: c.FinishReason, Usage: c.Usage, Cost: c.Cost, Agent: in.Agent, Estimated: in.Estimated, Recalled: c.Recalled, Reasons: c.Reasons,
 		}
 		p.add(at)
 	case session.ToolStarted:

@@ -189,6 +189,7 @@ func TestRequests_badOnesAreRefusedAndChangeNothing(t *testing.T) {
 		{"POST", at + "/actions/RenameSession", `{"to":5}`, 422, "invalid"},
 		{"POST", at + "/actions/RenameSession", `[]`, 422, "invalid"},
 		{"POST", at + "/messages?onBusy=maybe", `{"text":"x"}`, 422, "invalid"},
+		{"GET", at + "/messages?metadata=screen", nil, 422, "invalid"},
 		{"POST", at + "/continue", nil, 422, "nothing_to_do"},
 		{"POST", at + "/rewind", `{"to":9}`, 422, "invalid"},
 		{"POST", at + "/actions/Explode", nil, 404, "not_found"},

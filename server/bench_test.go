@@ -17,11 +17,11 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 	"github.com/holdfast-dev/holdfast/internal/pgserver"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
@@ -245,11 +245,11 @@ func follow(what string) error {
 // processorTime is what this process has worked, whatever else the machine did.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	used, err := benchmark.ProcessorTime()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return used
 }
 
 // memoryInUse is the heap and the stacks after a collection.

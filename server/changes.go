@@ -70,6 +70,7 @@ type sentRequest struct {
 	Params         session.ModelParams     `json:"params"`
 	ResponseFormat *session.ResponseFormat `json:"responseFormat,omitempty"`
 	Recalled       []string                `json:"recalled,omitempty" doc:"Passages of memory that were added to the system prompt"`
+	Reasons        []session.RecallReason  `json:"reasons,omitempty" doc:"Why each of recalled was found, in the same order"`
 }
 
 type sentRequestOutput struct{ Body sentRequest }
@@ -85,7 +86,7 @@ func sentRequestAt(ctx context.Context, c caller, in *sentRequestInput) (*sentRe
 	}
 	out := &sentRequestOutput{Body: sentRequest{
 		Step: r.Step, Steps: r.Steps, Model: r.Model, System: r.System, Messages: append([]session.Message{}, r.Messages...),
-		Tools: []sentTool{}, Params: r.Params, ResponseFormat: r.ResponseFormat, Recalled: r.Recalled,
+		Tools: []sentTool{}, Params: r.Params, ResponseFormat: r.ResponseFormat, Recalled: r.Recalled, Reasons: r.Reasons,
 	}}
 	for _, t := range r.Tools {
 		out.Body.Tools = append(out.Body.Tools, sentTool(t))

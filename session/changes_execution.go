@@ -90,6 +90,8 @@ type InferenceAnswered struct {
 	Cost          Cost      `json:"cost"`
 	ActiveSeconds float64   `json:"activeSeconds"`
 	Recalled      []string  `json:"recalled,omitempty"` // passages the model was given from memory
+
+	Reasons []RecallReason `json:"reasons,omitempty"` // why, in the order of Recalled
 }
 
 // Kind is inference_answered.
@@ -101,7 +103,10 @@ func (c InferenceAnswered) normal() (Change, error) {
 		return nil, invalid("stepId", "is missing")
 	}
 	c.StartedAt = Instant(c.StartedAt)
-	c.Recalled = cleanList(c.Recalled)
+	c.Recalled, c.Reasons = cleanList(c.Recalled), normalReasons(c.Reasons)
+	if err := checkReasons(c.Recalled, c.Reasons); err != nil {
+		return nil, err
+	}
 	return c, checkSpent("inference", c.Usage, c.Cost, c.ActiveSeconds)
 }
 
@@ -113,7 +118,7 @@ func (c InferenceAnswered) fold(b *body, _ recordTime) error {
 		e.ActiveSeconds = c.ActiveSeconds
 		e.Steps = append(e.Steps, Step{
 			ID: c.StepID, Number: len(e.Steps) + 1, Type: StepFinal, Model: c.Model, StartedAt: c.StartedAt,
-			FinishReason: c.FinishReason, Usage: c.Usage, Cost: c.Cost, Recalled: slices.Clone(c.Recalled),
+			FinishReason: c.FinishReason, Usage: c.Usage, Cost: c.Cost, Recalled: slices.Clone(c.Recalled), Reasons: normalReasons(c.Reasons),
 			MessageIDs: []string{}, ToolExecutions: []ToolExecution{}, Errors: []Failure{},
 		})
 		return nil

@@ -172,10 +172,12 @@ func clonePtr[T any](p *T) *T {
 	return &v
 }
 
+var separators = strings.NewReplacer("_", "", "-", "", ".", "")
+
 // SecretKey reports whether a key by its name holds a credential: apiKey,
 // api_key, token, secret, password, authorization and their like.
 func SecretKey(key string) bool {
-	k := strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(key))
+	k := separators.Replace(strings.ToLower(key))
 	if k == "maxoutputtokens" || k == "maxtokens" {
 		return false
 	}

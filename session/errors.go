@@ -284,7 +284,10 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	text := fmt.Sprintf("session %s is corrupt", quoted(e.ID))
+	text := "it is corrupt"
+	if e.ID != "" {
+		text = fmt.Sprintf("session %s is corrupt", quoted(e.ID))
+	}
 	if e.Path != "" {
 		text += " (" + e.Path + ")"
 	}

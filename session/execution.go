@@ -139,6 +139,36 @@ type Step struct {
 	ToolExecutions []ToolExecution `json:"toolExecutions"`
 	Errors         []Failure       `json:"errors"`
 	Recalled       []string        `json:"recalled,omitempty"` // passages the model was given from memory
+	Reasons        []RecallReason  `json:"reasons,omitempty"`  // why, in the order of Recalled
+}
+
+// RecallReason says why memory gave the model a passage.
+type RecallReason struct {
+	Score   float64  `json:"score"`             // 0 to 1
+	Words   []string `json:"words,omitempty"`   // of the user's message that the passage has, as they are compared
+	Meaning float64  `json:"meaning,omitempty"` // score of its meaning, 0 to 1
+}
+
+// checkReasons says whether there is a reason for each passage, or none at all.
+func checkReasons(recalled []string, reasons []RecallReason) error {
+	if len(reasons) > 0 && len(reasons) != len(recalled) {
+		return invalid("reasons", "has %d reasons for %d passages", len(reasons), len(recalled))
+	}
+	for _, m := range reasons {
+		if !(m.Score >= 0 && m.Score <= 1 && m.Meaning >= 0 && m.Meaning <= 1) { // also no number at all
+			return invalid("reasons", "has a score that is not between 0 and 1")
+		}
+	}
+	return nil
+}
+
+// normalReasons returns a deep copy as a session keeps it.
+func normalReasons(reasons []RecallReason) []RecallReason {
+	reasons = slices.Clone(reasons)
+	for i := range reasons {
+		reasons[i].Words = cleanList(reasons[i].Words)
+	}
+	return reasons
 }
 
 // Execution is one run of the agent loop.
@@ -202,6 +232,7 @@ func (e *Execution) clone() *Execution {
 func (s Step) clone() Step {
 	s.CompletedAt = clonePtr(s.CompletedAt)
 	s.MessageIDs, s.Errors, s.Recalled = cloneList(s.MessageIDs), cloneList(s.Errors), slices.Clone(s.Recalled)
+	s.Reasons = normalReasons(s.Reasons)
 	s.ToolExecutions = cloneList(s.ToolExecutions)
 	for i := range s.ToolExecutions {
 		s.ToolExecutions[i].CompletedAt = clonePtr(s.ToolExecutions[i].CompletedAt)
@@ -274,7 +305,7 @@ func (s *Step) normalise() error {
 	for i := range s.MessageIDs {
 		cleanAll(&s.MessageIDs[i])
 	}
-	s.Recalled = cleanList(s.Recalled)
+	s.Recalled, s.Reasons = cleanList(s.Recalled), normalReasons(s.Reasons)
 	for i := range s.ToolExecutions {
 		t := &s.ToolExecutions[i]
 		cleanAll(&t.CallID, &t.ToolName, &t.ChildSessionID)

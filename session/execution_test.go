@@ -86,6 +86,7 @@ func TestExecution_refusesWhatDoesNotFit(t *testing.T) {
 		"inference.cost":          session.InferenceAnswered{StepID: "s", Cost: -1},
 		"inference.usage":         session.InferenceAnswered{StepID: "s", Usage: session.Usage{Reasoning: -1}},
 		"inference.activeSeconds": session.InferenceFailed{StepID: "s", ActiveSeconds: -1},
+		"reasons":                 session.InferenceAnswered{StepID: "s", Recalled: []string{"m"}, Reasons: []session.RecallReason{{Score: math.NaN()}}},
 		"budget.maxSeconds":       session.ExecutionStarted{ExecutionID: "x", Budget: &session.Budget{MaxSeconds: ptr(math.NaN())}},
 		"modelParams.temperature": session.ModelChanged{Params: &session.ModelParams{Temperature: ptr(math.Inf(1))}},
 		"signal.reason":           session.StepFinished{Type: session.StepFinal, Signals: []session.Signal{{Reason: "bored"}}},

@@ -12,3 +12,6 @@ func DecodeRecord(data []byte) (Record, error) {
 
 // NormalPermissions is the bucket as a session keeps it.
 func NormalPermissions(p Permissions) (Permissions, error) { return p.normal() }
+
+// PlainLength is how the scanner passes over plain text.
+func PlainLength(text string) int { return plainLength(text) }

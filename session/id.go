@@ -13,6 +13,7 @@ import (
 const DefaultTenant = "default"
 
 const (
+	maxID         = 128
 	maxName       = 200
 	maxUserID     = 256
 	maxKeyBytes   = 256
@@ -24,21 +25,30 @@ const (
 	reservedSpace = "holdfast."
 )
 
-var (
-	idPattern         = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
-	definitionPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,127}$`)
-)
+var definitionPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,127}$`)
 
 // CheckID refuses what is not a session id: 1 to 128 letters, digits, hyphens
 // and underscores, the first of them a letter or digit. Ids are case-sensitive.
 func CheckID(id string) error { return checkID("id", id) }
 
 func checkID(field, id string) error {
-	if idPattern.MatchString(id) {
+	if isID(id) {
 		return nil
 	}
 	return &InvalidError{Field: field, Reason: fmt.Sprintf(
 		"%s is not 1 to 128 letters, digits, hyphens or underscores starting with a letter or digit", quoted(id))}
+}
+
+func isID(id string) bool {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case i > 0 && (c == '-' || c == '_'):
+		default:
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxID
 }
 
 // CheckTenant refuses what is not a tenant name; the rule is that of ids.

@@ -51,6 +51,19 @@ func (v Values) String(key string) string {
 	return s
 }
 
+// Match reports whether all keys have these strings.
+func (v Values) Match(want map[string]string) bool {
+	for key, text := range want {
+		// The raw form is looked at because JSON null decodes as "" too.
+		var have string
+		raw := v[key]
+		if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &have) != nil || have != text {
+			return false
+		}
+	}
+	return true
+}
+
 // with is a copy of the map alone: the values are never changed in place.
 func (v Values) with(key string, raw json.RawMessage) Values {
 	c := maps.Clone(v)

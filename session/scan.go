@@ -100,6 +100,10 @@ func (p *scanner) string(into *string) bool {
 	}
 	begin, escaped := p.at, false
 	for ; p.at < len(p.text); p.at++ {
+		p.at += plainLength(p.text[p.at:])
+		if p.at == len(p.text) {
+			break
+		}
 		switch c := p.text[p.at]; {
 		case c == '"':
 			*into = p.text[begin:p.at]
@@ -113,6 +117,24 @@ func (p *scanner) string(into *string) bool {
 		}
 	}
 	return false
+}
+
+// plainLength is how many bytes of a text, eight at a time, are neither quotes nor
+// backslashes nor control characters.
+func plainLength(text string) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; len(text) >= 8; text = text[8:] {
+		w := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
+		quote, slash := w^ones*'"', w^ones*'\\'
+		// A byte below another leaves its top bit after the subtraction, unless it had it before.
+		if ((quote-ones)&^quote|(slash-ones)&^slash|(w-ones*' ')&^w)&tops != 0 {
+			break
+		}
+		n += 8
+	}
+	return n
 }
 
 // number reads an integer.
@@ -142,6 +164,7 @@ func (p *scanner) object(names []string, field func(i int) bool) bool {
 		return false
 	}
 	var seen uint32
+	i := -1
 	for first := true; ; first = false {
 		if p.literal("}") {
 			return true
@@ -149,7 +172,7 @@ func (p *scanner) object(names []string, field func(i int) bool) bool {
 		if !first && !p.literal(",") {
 			return false
 		}
-		i := p.name(names)
+		i = p.name(names, i+1)
 		if i < 0 || seen&(1<<i) != 0 {
 			return false
 		}
@@ -160,9 +183,17 @@ func (p *scanner) object(names []string, field func(i int) bool) bool {
 	}
 }
 
-// name reads a field's name and is its place among those known, or -1. A comma
-// before the closing brace is found here, because no name follows it.
-func (p *scanner) name(names []string) int {
+// name reads a field's name and is its place among those known, or -1. The name is
+// looked for from a place on first, because fields are written in their order. A
+// comma before the closing brace is found here, because no name follows it.
+func (p *scanner) name(names []string, from int) int {
+	rest, ok := strings.CutPrefix(p.text[p.at:], `"`)
+	for i := from; i < len(names) && ok; i++ {
+		if after, found := strings.CutPrefix(rest, names[i]); found && strings.HasPrefix(after, `":`) {
+			p.at += len(names[i]) + len(`"":`)
+			return i
+		}
+	}
 	var name string
 	if !p.string(&name) || !p.literal(":") {
 		return -1

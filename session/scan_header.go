@@ -1,20 +1,23 @@
 package session
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
+// headerBegin is what a document begins with.
+var headerBegin = []byte(`{"format":"` + Format + `","formatVersion":` + strconv.Itoa(FormatVersion) + `,"header":`)
+
 // scanHeader is the header of a document in the form that it is written in. A
 // listing reads one for every session that it shows.
 func scanHeader(data []byte) (Info, bool) {
-	begin := `{"format":"` + Format + `","formatVersion":` + strconv.Itoa(FormatVersion) + `,"header":`
-	if len(data) < len(begin) || string(data[:len(begin)]) != begin || !utf8.Valid(data) {
+	if !bytes.HasPrefix(data, headerBegin) || !utf8.Valid(data) {
 		return Info{}, false
 	}
-	p := &scanner{text: string(data[len(begin):])}
+	p := &scanner{text: string(data[len(headerBegin):])}
 	var i Info
 	if !p.info(&i) {
 		return Info{}, false
@@ -23,20 +26,33 @@ func scanHeader(data []byte) (Info, bool) {
 	return i, err == nil
 }
 
+// infoFields are in the order that they are written in.
 var infoFields = []string{
-	"sessionId", "name", "tenant", "userId", "origin", "kind", "status", "agentName", "agentLabel",
-	"parentId", "fork", "task", "workflow", "depth", "version", "seq", "messageCount", "pending", "createdAt", "updatedAt", "expiresAt",
+	"sessionId", "name", "tenant", "userId", "origin", "fork", "kind", "task", "workflow", "depth", "status", "version", "seq",
+	"agentName", "agentLabel", "messageCount", "pending", "createdAt", "updatedAt", "expiresAt", "parentId",
 }
 
 func (p *scanner) info(i *Info) bool {
-	texts := [...]*string{
-		&i.ID, &i.Name, &i.Tenant, &i.UserID, (*string)(&i.Origin), (*string)(&i.Kind), (*string)(&i.Status), &i.AgentName, &i.AgentLabel,
-	}
 	return p.object(infoFields, func(field int) bool {
-		if field < len(texts) {
-			return p.string(texts[field])
-		}
 		switch infoFields[field] {
+		case "sessionId":
+			return p.string(&i.ID)
+		case "name":
+			return p.string(&i.Name)
+		case "tenant":
+			return p.string(&i.Tenant)
+		case "userId":
+			return p.string(&i.UserID)
+		case "origin":
+			return p.string((*string)(&i.Origin))
+		case "kind":
+			return p.string((*string)(&i.Kind))
+		case "status":
+			return p.string((*string)(&i.Status))
+		case "agentName":
+			return p.string(&i.AgentName)
+		case "agentLabel":
+			return p.string(&i.AgentLabel)
 		case "parentId":
 			return p.literal("null") || p.string(&i.ParentID)
 		case "fork":

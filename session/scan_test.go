@@ -206,16 +206,56 @@ func TestDecodeHeader_bothWaysFindTheSame(t *testing.T) {
 	}
 }
 
-func BenchmarkDecodeHeader(b *testing.B) {
+// Eight bytes at a time are passed over if none of them is a quote, a backslash or
+// a control character, whatever stands beside it.
+func TestScanner_passesOverPlainText(t *testing.T) {
+	t.Parallel()
+	for _, filler := range []byte{'a', ' ', '!', '#', '[', ']', 0x7f, 0x80, 0xff} {
+		for at := range 20 {
+			for c := range 256 {
+				text := bytes.Repeat([]byte{filler}, 20)
+				text[at] = byte(c)
+				want := 16
+				if c == '"' || c == '\\' || c < ' ' {
+					want = min(16, at/8*8)
+				}
+				if got := session.PlainLength(string(text)); got != want {
+					t.Fatalf("%q: %d, want %d", text, got, want)
+				}
+			}
+		}
+	}
+}
+
+// writtenHeader is the beginning of a document as stores keep it.
+func writtenHeader(t testing.TB) []byte {
+	t.Helper()
 	info := session.Info{
 		ID: "0195a3c4-7b1e-7c3a-9f00-000000000001", Tenant: "default", Origin: session.OriginRoot, Kind: session.KindChat, Status: session.Active,
 		Version: 4, Seq: 9, AgentName: "agent", AgentLabel: "Agent", MessageCount: 5, CreatedAt: noon, UpdatedAt: noon,
 	}
 	raw, err := info.MarshalJSON()
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	text := fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw)
+	return fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw)
+}
+
+// A listing decodes a header for every session that it shows.
+func TestDecodeHeader_allocatesLittle(t *testing.T) {
+	data := writtenHeader(t)
+	allocs := testing.AllocsPerRun(100, func() {
+		if _, err := session.DecodeHeader(data); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 8 {
+		t.Errorf("%v allocations to read a header, want at most 8", allocs)
+	}
+}
+
+func BenchmarkDecodeHeader(b *testing.B) {
+	text := writtenHeader(b)
 	for name, data := range map[string][]byte{"written": text, "other": append([]byte(" "), text...)} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -4,11 +4,11 @@ package workflow_test
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/benchmark"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
@@ -17,11 +17,11 @@ import (
 // processorTime is what the process has used so far, whatever else runs here.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+	used, err := benchmark.ProcessorTime()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	return used
 }
 
 // Ten times as many items of a list: the run, and its graph. Both should take

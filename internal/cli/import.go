@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/google/uuid"
@@ -31,39 +33,92 @@ listed on standard error. With --json: the header of each session.`,
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
 				return p.importDir(ctx, e, args[0], newID)
 			}
-			data, err := p.ReadFile(ctx, args[0])
-			if err != nil {
-				return err
+			if err := p.importFile(ctx, e, args[0], newID); err != nil {
+				return &importError{path: args[0], err: err}
 			}
-			found, err := readConversations(ctx, args[0], data)
-			if err != nil {
-				return err
-			}
-			if found != nil {
-				return p.importConversations(ctx, e, found, newID)
-			}
-			id := ""
-			if newID {
-				id = uuid.NewString()
-			}
-			s, report, err := p.parseSession(data, id, e.Tenant)
-			if err != nil {
-				return err
-			}
-			s, err = e.Import(ctx, s)
-			var taken *session.ConflictError
-			if errors.As(err, &taken) && taken.Reason == session.ReasonExists {
-				return fmt.Errorf("%w; --new-id stores it under a new id", err)
-			}
-			if err != nil {
-				return err
-			}
-			p.printImportReport(report)
-			return p.printDone("imported", s.Info())
+			return nil
 		}),
 	}
 	cmd.Flags().BoolVar(&newID, "new-id", false, "store it under a new id, for when the old one is taken")
 	return cmd
+}
+
+// importError is an import that changed nothing.
+type importError struct {
+	path string
+	err  error
+}
+
+func (e *importError) Error() string { return "import " + e.path + ": " + e.err.Error() }
+func (e *importError) Unwrap() error { return e.err }
+
+func (e *importError) hint() string {
+	var taken *session.ConflictError
+	if errors.As(e.err, &taken) && taken.Reason == session.ReasonExists {
+		return "nothing was imported; --new-id stores it under a new id"
+	}
+	return "nothing was imported"
+}
+
+// importFile stores the sessions of a file, whose format it finds out.
+func (p *program) importFile(ctx context.Context, e *setup.Env, path string, newID bool) error {
+	data, err := p.readImport(ctx, path)
+	if err != nil {
+		return err
+	}
+	found, err := readConversations(ctx, path, data)
+	if err != nil {
+		return err
+	}
+	if found != nil {
+		return p.importConversations(ctx, e, found, newID)
+	}
+	id := ""
+	if newID {
+		id = uuid.NewString()
+	}
+	s, report, err := p.parseSession(data, id, e.Tenant)
+	if err != nil {
+		return err
+	}
+	return p.storeImports(ctx, e, []imported{{s, report}})
+}
+
+// maxImport is how many bytes a file may have that is read as a whole. SQLite
+// files are not.
+const maxImport = 256 << 20
+
+// readImport reads a file, of a SQLite file only the beginning.
+func (p *program) readImport(ctx context.Context, path string) (data []byte, err error) {
+	if path == "-" {
+		data, err = p.ReadFile(ctx, path)
+	} else {
+		data, err = readStart(path)
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxImport:
+		return nil, &session.InvalidError{Field: "file", Reason: fmt.Sprintf("it has more than %d MiB", maxImport>>20)}
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, &session.InvalidError{Field: "file", Reason: "it is empty"}
+	}
+	return data, nil
+}
+
+func readStart(path string) (data []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	head, err := io.ReadAll(io.LimitReader(f, foreign.SQLiteHead))
+	if err != nil || foreign.IsSQLite(head) {
+		return head, err
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, maxImport))
+	return append(head, rest...), err
 }
 
 // foreignRun is what a folder lacks that is imported and has no run.

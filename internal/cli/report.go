@@ -83,6 +83,7 @@ func (p *program) severalText(e *setup.SeveralError) string {
 func (p *program) hint(err error) string {
 	var (
 		usage       *usageError
+		importing   *importError
 		interrupted *session.InterruptedError
 		unsupported *session.UnsupportedError
 		status      *session.StatusError
@@ -105,6 +106,8 @@ func (p *program) hint(err error) string {
 	switch {
 	case errors.As(err, &usage):
 		return usage.hint()
+	case errors.As(err, &importing):
+		return importing.hint()
 	case errors.As(err, &run):
 		return run.hint()
 	case errors.As(err, &resting):

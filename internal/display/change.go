@@ -55,7 +55,7 @@ func turnChangeText(c session.Change) (text string, ok bool) {
 		}
 		return "", true
 	case session.InferenceAnswered:
-		return said(c.Model, SpentText(c.Usage, c.Cost))
+		return said(c.Model, SpentText(c.Usage, c.Cost), recalledText(c))
 	case session.InferenceFailed:
 		return said(c.Model, failureText(c.Errors))
 	case session.ToolStarted:
@@ -157,4 +157,28 @@ func changeData(c session.Change) string {
 		return ""
 	}
 	return string(raw)
+}
+
+// recalledText says what memory gave the model and why, or is "".
+func recalledText(c session.InferenceAnswered) string {
+	if len(c.Recalled) == 0 {
+		return ""
+	}
+	passages := make([]string, len(c.Recalled))
+	for i, id := range c.Recalled {
+		passages[i] = id
+		if i >= len(c.Reasons) {
+			continue
+		}
+		m := c.Reasons[i]
+		why := []string{fmt.Sprintf("%.2f", m.Score)}
+		if len(m.Words) > 0 {
+			why = append(why, "words "+strings.Join(m.Words, " "))
+		}
+		if m.Meaning > 0 {
+			why = append(why, fmt.Sprintf("meaning %.2f", m.Meaning))
+		}
+		passages[i] += " (" + strings.Join(why, ", ") + ")"
+	}
+	return "recalled " + strings.Join(passages, ", ")
 }

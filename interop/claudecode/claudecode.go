@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/interop/foreign"
@@ -21,22 +22,16 @@ import (
 const Format = "claude-code.transcript"
 
 // Detect reports whether data is a transcript: a line of it is a message with an
-// id, in a session.
+// id, in a session. Broken lines are for Read to tell.
 func Detect(data []byte) bool {
-	seen := 0
 	for text := range bytes.Lines(data) {
-		var l line
-		if text = bytes.TrimSpace(text); len(text) == 0 {
-			continue
+		var l struct {
+			UUID      string          `json:"uuid"`
+			SessionID string          `json:"sessionId"`
+			Message   json.RawMessage `json:"message"`
 		}
-		if json.Unmarshal(text, &l) != nil {
-			return false
-		}
-		if l.SessionID != "" && l.UUID != "" && l.Message != nil {
+		if json.Unmarshal(text, &l) == nil && l.SessionID != "" && l.UUID != "" && bytes.HasPrefix(l.Message, []byte("{")) {
 			return true
-		}
-		if seen++; seen == 200 || l.Type == "" {
-			return false
 		}
 	}
 	return false
@@ -44,24 +39,35 @@ func Detect(data []byte) bool {
 
 // line is one line of a transcript.
 type line struct {
-	Type              string          `json:"type"`
-	UUID              string          `json:"uuid"`
-	ParentUUID        string          `json:"parentUuid"`
-	LogicalParentUUID string          `json:"logicalParentUuid"` // across a compaction
-	SessionID         string          `json:"sessionId"`
-	Timestamp         time.Time       `json:"timestamp"`
-	IsSidechain       bool            `json:"isSidechain"` // of a subagent
-	IsMeta            bool            `json:"isMeta"`      // written by the program, not by the person
-	IsAPIError        bool            `json:"isApiErrorMessage"`
-	Summary           string          `json:"summary"`
-	ToolUseResult     json.RawMessage `json:"toolUseResult"`
+	Type              string    `json:"type"`
+	UUID              string    `json:"uuid"`
+	ParentUUID        string    `json:"parentUuid"`
+	LogicalParentUUID string    `json:"logicalParentUuid"` // across a compaction
+	SessionID         string    `json:"sessionId"`
+	Timestamp         time.Time `json:"timestamp"`
+	IsSidechain       bool      `json:"isSidechain"` // of a subagent
+	IsMeta            bool      `json:"isMeta"`      // written by the program, not by the person
+	IsAPIError        bool      `json:"isApiErrorMessage"`
+	Summary           string    `json:"summary"`
+	ToolUseResult     present   `json:"toolUseResult"`
 	Message           *struct {
 		ID      string          `json:"id"`
 		Role    string          `json:"role"`
 		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
-		Usage   json.RawMessage `json:"usage"`
+		Usage   present         `json:"usage"`
 	} `json:"message"`
+
+	number int // in the file, from 1
+}
+
+// present says that a key is there, whatever its value.
+type present bool
+
+// UnmarshalJSON is called for a key that is there.
+func (p *present) UnmarshalJSON([]byte) error {
+	*p = true
+	return nil
 }
 
 // block is one part of the content of a message.
@@ -88,7 +94,7 @@ type block struct {
 // number of the line.
 func Read(data []byte) (foreign.Conversation, error) {
 	c := foreign.Conversation{Format: Format, Agent: "claude-code"}
-	lines, err := readLines(data)
+	lines, err := readLines(data, &c.Report)
 	if err != nil {
 		return c, err
 	}
@@ -102,6 +108,8 @@ func Read(data []byte) (foreign.Conversation, error) {
 			c.Report.Drop("lines of the type " + l.Type)
 		case l.IsSidechain:
 			skipped["subagents"]++
+		case l.UUID == "":
+			c.Report.Drop("messages without a uuid")
 		case l.IsMeta || l.IsAPIError:
 			skipped["the program itself"]++
 		default:
@@ -132,31 +140,45 @@ func Read(data []byte) (foreign.Conversation, error) {
 
 // readLines reads all lines, without the credentials in them. A last line that
 // is cut off is left out: the program was killed while it wrote it.
-func readLines(data []byte) ([]line, error) {
-	var all []json.RawMessage
+func readLines(data []byte, report *foreign.Report) ([]line, error) {
+	type numbered struct {
+		number int
+		text   []byte
+	}
+	var texts []numbered
+	number := 0
 	for text := range bytes.Lines(data) {
+		number++
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			all = append(all, text)
+			texts = append(texts, numbered{number, text})
 		}
 	}
-	if n := len(all); n > 1 && !json.Valid(all[n-1]) {
-		all = all[:n-1]
-	}
-	for i, text := range all {
-		var l line
-		if err := json.Unmarshal(text, &l); err != nil {
-			return nil, &session.CorruptError{Path: fmt.Sprintf("line %d", i+1), Reason: err.Error()}
+	var secrets foreign.Secrets
+	for i, t := range texts {
+		v, err := foreign.Parse(t.text)
+		if err != nil && i > 0 && i == len(texts)-1 {
+			report.Note("left out the last line, which is cut off: line %d", t.number)
+			texts = texts[:i]
+			break
 		}
+		if err != nil {
+			return nil, corruptLine(t.number, err)
+		}
+		secrets.Find(v)
 	}
-	whole, err := json.Marshal(all)
-	if err != nil {
-		return nil, &session.CorruptError{Reason: err.Error()}
+	lines := make([]line, len(texts))
+	for i, t := range texts {
+		if err := secrets.Decode(t.text, &lines[i]); err != nil {
+			return nil, corruptLine(t.number, err)
+		}
+		lines[i].number = t.number
 	}
-	var lines []line
-	if err := foreign.Decode(whole, &lines); err != nil {
-		return nil, &session.CorruptError{Reason: err.Error()}
-	}
+	secrets.Note(report)
 	return lines, nil
+}
+
+func corruptLine(number int, err error) error {
+	return &session.CorruptError{Path: fmt.Sprintf("line %d", number), Reason: err.Error()}
 }
 
 // lastBranch returns the messages that lead to the last one. Calls of one answer
@@ -178,7 +200,8 @@ func lastBranch(said, lines []line) []line {
 	calls := map[string]bool{}
 	return slices.DeleteFunc(slices.Clone(said), func(l line) bool {
 		belongs := on[l.UUID] || l.Message.ID != "" && answers[l.Message.ID]
-		for _, b := range blocksOf(l.Message.Content) {
+		blocks, _ := blocksOf(l.Message.Content)
+		for _, b := range blocks {
 			belongs = belongs || b.Type == "tool_result" && calls[b.ToolUseID]
 			if belongs && b.Type == "tool_use" {
 				calls[b.ID] = true
@@ -189,16 +212,12 @@ func lastBranch(said, lines []line) []line {
 }
 
 // blocksOf returns the content of a message: one text, or blocks.
-func blocksOf(content json.RawMessage) []block {
+func blocksOf(content json.RawMessage) (blocks []block, ok bool) {
 	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []block{{Type: "text", Text: text}}
+	if len(content) == 0 || json.Unmarshal(content, &text) == nil {
+		return []block{{Type: "text", Text: text}}, true
 	}
-	var blocks []block
-	if json.Unmarshal(content, &blocks) != nil {
-		return nil
-	}
-	return blocks
+	return blocks, json.Unmarshal(content, &blocks) == nil
 }
 
 // addLine adds what a line says. The lines of one answer become one message:
@@ -206,18 +225,22 @@ func blocksOf(content json.RawMessage) []block {
 func addLine(c *foreign.Conversation, l line, answers map[string]int) error {
 	m := session.Message{ID: l.UUID, Role: session.Role(l.Message.Role), CreatedAt: l.Timestamp}
 	if m.Role != session.RoleUser && m.Role != session.RoleAssistant {
-		return &session.CorruptError{ID: c.ID, Path: l.UUID, Reason: fmt.Sprintf("the role %q is neither user nor assistant", l.Message.Role)}
+		return corruptLine(l.number, fmt.Errorf("the role %q is neither user nor assistant", l.Message.Role))
 	}
 	if l.Message.Model != "" && l.Message.Model != "<synthetic>" {
 		c.Model = "anthropic/" + l.Message.Model
 	}
-	for path, there := range map[string]bool{"message.usage": len(l.Message.Usage) > 0, "toolUseResult": len(l.ToolUseResult) > 0} {
+	for path, there := range map[string]bool{"message.usage": bool(l.Message.Usage), "toolUseResult": bool(l.ToolUseResult)} {
 		if there {
 			c.Report.Drop(path)
 		}
 	}
 	var results []session.Message
-	for i, b := range blocksOf(l.Message.Content) {
+	blocks, ok := blocksOf(l.Message.Content)
+	if !ok {
+		c.Report.Drop("message.content that is neither text nor blocks")
+	}
+	for i, b := range blocks {
 		switch b.Type {
 		case "tool_use":
 			m.ToolCalls = append(m.ToolCalls, session.ToolCall{ID: b.ID, Name: b.Name, Arguments: foreign.Arguments(b.Input)})
@@ -260,14 +283,18 @@ func (b block) part() (session.Part, bool) {
 
 // resultText returns the text of a result. Images of it are left out.
 func resultText(c *foreign.Conversation, content json.RawMessage) string {
-	var text string
-	for _, b := range blocksOf(content) {
+	blocks, ok := blocksOf(content)
+	if !ok {
+		return string(content) // another value: the model gets the JSON
+	}
+	var text strings.Builder
+	for _, b := range blocks {
 		if b.Type == "text" {
-			text += b.Text
+			text.WriteString(b.Text)
 			continue
 		}
-		text += "[" + b.Type + "]"
+		text.WriteString("[" + b.Type + "]")
 		c.Report.Drop("tool_result.content of the type " + b.Type)
 	}
-	return text
+	return text.String()
 }

@@ -2,9 +2,11 @@ package foreign
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,9 +80,9 @@ func (c Conversation) Session(o Options) (session.Session, Report, error) {
 	}
 	report := c.Report.Tidy()
 	id := cmp.Or(o.NewID, c.ID)
-	if session.CheckID(id) != nil {
-		id = uuid.NewString()
-		report.Renamed = append(report.Renamed, Rename{"id", c.ID, id})
+	if o.NewID == "" && (session.CheckID(id) != nil || MaskText(id) != id) {
+		id = derivedID(c.Format, c.ID)
+		report.Renamed = append(report.Renamed, Rename{"id", MaskText(c.ID), id})
 	}
 	identity := session.Identity{
 		ID: id, AgentID: cmp.Or(o.AgentID, uuid.NewString()), Name: plainName(c.Name), Tenant: o.Tenant,
@@ -101,6 +103,12 @@ func (c Conversation) Session(o Options) (session.Session, Report, error) {
 	return s, report, nil
 }
 
+// derivedID makes an id of one that a session cannot have: the same for the same,
+// so that a file that is imported twice makes no second session.
+func derivedID(format, id string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(format+":"+id)).String()
+}
+
 // corrupt turns an error of package session into a CorruptError.
 func corrupt(id string, err error) error {
 	var invalid *session.InvalidError
@@ -110,23 +118,29 @@ func corrupt(id string, err error) error {
 	return &session.CorruptError{ID: id, Reason: err.Error()}
 }
 
+const orphans = "results without a call"
+
 // arrange returns the messages as a session keeps them: it begins with a user,
 // results stand behind their calls, in the order of the calls, and every message
-// has an id of its own. From is the index of the first that a model is shown.
+// and every call has an id of its own. From is the index of the first that a
+// model is shown.
 func (c *Conversation) arrange() (arranged []session.Message, from int) {
-	early, orphans, shown := 0, 0, false
-	results := map[int]bool{} // that have their place
-	last := c.CreatedAt
+	left := map[string]int{} // what is left out, and how often
+	results := c.results()
+	callIDs := map[string]bool{}
+	last, shown := c.CreatedAt, false
 	for i, m := range c.Messages {
 		if m.CreatedAt.IsZero() {
 			m.CreatedAt = last
 		}
 		last = m.CreatedAt
-		switch {
-		case m.ToolResult != nil:
+		if m.ToolResult != nil {
 			continue
+		}
+		m.Content, m.ToolCalls = readable(m.Content, left), named(m.ToolCalls, left)
+		switch {
 		case m.Role == session.RoleAssistant && len(arranged) == 0:
-			early++
+			left["what the agent said before the first message of a user"]++
 			continue
 		case len(m.ToolCalls) == 0 && m.Content.Blank():
 			continue
@@ -134,21 +148,25 @@ func (c *Conversation) arrange() (arranged []session.Message, from int) {
 		if !shown && i >= c.From {
 			shown, from = true, len(arranged)
 		}
+		at := len(arranged)
 		arranged = append(arranged, m)
-		for _, call := range m.ToolCalls {
-			arranged = append(arranged, c.resultOf(call, i, m.CreatedAt, results))
+		for j := range m.ToolCalls {
+			call := &arranged[at].ToolCalls[j]
+			result := c.resultOf(*call, i, m.CreatedAt, results, left)
+			if call.ID == "" || callIDs[call.ID] {
+				call.ID = fmt.Sprintf("call-%d-%d", i+1, j+1)
+			}
+			callIDs[call.ID], result.ToolResult.CallID = true, call.ID
+			arranged = append(arranged, result)
 		}
 	}
-	for i, m := range c.Messages {
-		if m.ToolResult != nil && !results[i] {
-			orphans++
+	for _, indexes := range results {
+		left[orphans] += len(indexes)
+	}
+	for _, what := range slices.Sorted(maps.Keys(left)) {
+		if left[what] > 0 {
+			c.Report.Note("left out %s: %d", what, left[what])
 		}
-	}
-	if early > 0 {
-		c.Report.Note("left out what the agent said before the first message of a user: %d", early)
-	}
-	if orphans > 0 {
-		c.Report.Note("left out results without a call: %d", orphans)
 	}
 	used := map[string]bool{}
 	for i := range arranged {
@@ -161,14 +179,51 @@ func (c *Conversation) arrange() (arranged []session.Message, from int) {
 	return arranged, from
 }
 
-// resultOf finds the first result of a call that has no place yet.
-func (c *Conversation) resultOf(call session.ToolCall, after int, at time.Time, taken map[int]bool) session.Message {
-	for i, m := range c.Messages[after+1:] {
-		i += after + 1
-		if m.ToolResult == nil || m.ToolResult.CallID != call.ID || taken[i] {
-			continue
+// readable returns the content without what no model could read.
+func readable(content session.Content, left map[string]int) session.Content {
+	return slices.DeleteFunc(slices.Clone(content), func(p session.Part) bool {
+		_, padded := base64.StdEncoding.DecodeString(p.Data)
+		_, bare := base64.RawStdEncoding.DecodeString(p.Data)
+		broken := padded != nil && bare != nil
+		if broken {
+			left["attachments that are not base64"]++
 		}
-		taken[i] = true
+		return broken
+	})
+}
+
+// named returns the calls that name a tool.
+func named(calls []session.ToolCall, left map[string]int) []session.ToolCall {
+	return slices.DeleteFunc(slices.Clone(calls), func(call session.ToolCall) bool {
+		if call.Name == "" {
+			left["calls without the name of a tool"]++
+		}
+		return call.Name == ""
+	})
+}
+
+// results returns where the results of each call stand.
+func (c *Conversation) results() map[string][]int {
+	at := map[string][]int{}
+	for i, m := range c.Messages {
+		if m.ToolResult != nil {
+			at[m.ToolResult.CallID] = append(at[m.ToolResult.CallID], i)
+		}
+	}
+	return at
+}
+
+// resultOf takes the first result of a call that stands behind it. Calls are
+// asked for in their order, so what stands before this one belongs to none.
+func (c *Conversation) resultOf(call session.ToolCall, after int, at time.Time, results map[string][]int, left map[string]int) session.Message {
+	indexes := results[call.ID]
+	for len(indexes) > 0 && indexes[0] < after {
+		indexes = indexes[1:]
+		left[orphans]++
+	}
+	if results[call.ID] = indexes; len(indexes) > 0 {
+		results[call.ID] = indexes[1:]
+		m := c.Messages[indexes[0]]
 		result := *m.ToolResult
 		result.ToolName, m.ToolResult, m.CreatedAt = call.Name, &result, cmp.Or(m.CreatedAt, at)
 		return m

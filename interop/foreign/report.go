@@ -35,13 +35,15 @@ func (r *Report) Note(format string, args ...any) {
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
 // GeneralPath replaces indexes by [*].
-func GeneralPath(path string) string {
+func GeneralPath(path string) string { return short(index.ReplaceAllString(path, "[*]")) }
+
+// short cuts a text that is too long to be read.
+func short(text string) string {
 	const most = 300
-	path = index.ReplaceAllString(path, "[*]")
-	if len(path) > most {
-		path = strings.ToValidUTF8(path[:most], "") + "…"
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	return path
+	return text
 }
 
 // Tidy returns the report without repetitions.
@@ -59,16 +61,28 @@ func distinctPaths(paths []string) []string {
 		generals = append(generals, GeneralPath(path))
 	}
 	slices.Sort(generals)
-	return slices.Compact(generals)
+	return limited(slices.Compact(generals))
 }
 
 // distinct removes duplicates and empty texts.
 func distinct(list []string) []string {
 	var kept []string
+	seen := map[string]bool{"": true}
 	for _, s := range list {
-		if s != "" && !slices.Contains(kept, s) {
-			kept = append(kept, s)
+		if !seen[s] {
+			seen[s] = true
+			kept = append(kept, short(s))
 		}
 	}
-	return kept
+	return limited(kept)
+}
+
+// limited returns the first of a list and how many more there are: a file may
+// have any number of names, and a session keeps what was left out.
+func limited(list []string) []string {
+	const most = 100
+	if len(list) <= most {
+		return list
+	}
+	return append(list[:most:most], fmt.Sprintf("… and %d more", len(list)-most))
 }

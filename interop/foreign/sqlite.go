@@ -17,8 +17,13 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
+const sqliteBegin = "SQLite format 3\x00"
+
+// SQLiteHead is how many bytes of a file IsSQLite needs.
+const SQLiteHead = int64(len(sqliteBegin))
+
 // IsSQLite reports whether data is the beginning of a SQLite file.
-func IsSQLite(data []byte) bool { return bytes.HasPrefix(data, []byte("SQLite format 3\x00")) }
+func IsSQLite(data []byte) bool { return bytes.HasPrefix(data, []byte(sqliteBegin)) }
 
 // Database is a copy of a SQLite file of another program, which may have it open:
 // the file itself is not touched.
@@ -39,15 +44,17 @@ func OpenSQLite(ctx context.Context, file string) (*Database, error) {
 	if err := copyFile(file, copied); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := copyFile(file+"-wal", copied+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, d.Close())
+	for _, beside := range []string{"-wal", "-journal"} {
+		if err := copyFile(file+beside, copied+beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, d.Close())
+		}
 	}
 	at := url.URL{Scheme: "file", Path: copied}
 	if d.DB, err = sql.Open("sqlite", at.String()); err == nil {
 		_, err = d.ExecContext(ctx, "PRAGMA query_only = on")
 	}
 	if err != nil {
-		return nil, errors.Join(&session.CorruptError{Path: file, Reason: err.Error()}, d.Close())
+		return nil, errors.Join(&session.CorruptError{Reason: err.Error()}, d.Close())
 	}
 	return d, nil
 }

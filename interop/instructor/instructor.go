@@ -145,7 +145,10 @@ func (im *importer) open(data []byte) value {
 			im.fail(part, "is %s, not an object", kindOf(p.v))
 		}
 	}
-	root.v = foreign.Mask(root.v)
+	var secrets foreign.Secrets
+	secrets.Find(root.v)
+	root.v = secrets.Mask(root.v)
+	secrets.Note(&im.report)
 	return root
 }
 

@@ -7,19 +7,25 @@ import (
 	"github.com/holdfast-dev/holdfast/interop/foreign"
 )
 
+// maxBranches is how many branches of a thread become sessions. Each has all
+// messages up to where it began.
+const maxBranches = 100
+
 // thread is what was read of a thread, the branch of the last checkpoint last.
 type thread struct {
 	id       string
 	created  time.Time
 	count    int // checkpoints
-	branches []branch
+	forgot   int // branches above maxBranches
+	branches []*branch
 }
 
 // branch is a line of checkpoints, each of which has the end of the one before.
 type branch struct {
-	last     checkpoint // without its messages
-	messages []message  // of all its checkpoints
-	shown    int        // where those of the last begin
+	last     checkpoint     // without its messages
+	messages []message      // of all its checkpoints
+	places   map[string]int // where the last message with a digest is among them
+	shown    int            // where those of the last checkpoint begin
 }
 
 // add adds the next checkpoint. One without messages says nothing.
@@ -33,20 +39,26 @@ func (t *thread) add(c checkpoint) {
 	}
 	for i, b := range slices.Backward(t.branches) {
 		if from, known := b.find(state); known && b.endsIn(state, from) {
-			t.branches = append(slices.Delete(t.branches, i, i+1), b.grow(c, state, from.history))
+			b.grow(c, state, from.history)
+			t.branches = append(slices.Delete(t.branches, i, i+1), b)
 			return
 		}
 	}
-	next := branch{last: c, messages: state}
+	next := &branch{}
 	if n := len(t.branches); n > 0 {
-		b := t.branches[n-1]
-		from, known := b.find(state)
-		next = b.grow(c, state, from.history)
+		last := t.branches[n-1]
+		from, known := last.find(state)
 		if !known { // everything was replaced
-			t.branches = t.branches[:n-1]
+			last.grow(c, state, from.history)
+			return
 		}
+		next.grow(last.last, last.messages[:from.history], 0)
 	}
-	t.branches = append(t.branches, next)
+	next.grow(c, state, len(next.messages))
+	if t.branches = append(t.branches, next); len(t.branches) > maxBranches {
+		t.branches = slices.Delete(t.branches, 0, 1)
+		t.forgot++
+	}
 }
 
 // meeting is where a state meets the messages of a branch.
@@ -54,13 +66,9 @@ type meeting struct{ history, state int }
 
 // find finds the first message of a state that a branch has. Without any, the
 // state stands behind the branch.
-func (b branch) find(state []message) (at meeting, known bool) {
-	index := map[string]int{}
-	for i, m := range b.messages {
-		index[m.digest] = i
-	}
+func (b *branch) find(state []message) (at meeting, known bool) {
 	for i, m := range state {
-		if j, ok := index[m.digest]; ok {
+		if j, ok := b.places[m.digest]; ok {
 			return meeting{j, i}, true
 		}
 	}
@@ -68,14 +76,21 @@ func (b branch) find(state []message) (at meeting, known bool) {
 }
 
 // endsIn reports whether all that a branch has from there on is in the state.
-func (b branch) endsIn(state []message, from meeting) bool {
+func (b *branch) endsIn(state []message, from meeting) bool {
 	end, state := b.messages[from.history:], state[from.state:]
 	return len(end) <= len(state) && slices.EqualFunc(end, state[:len(end)], func(a, b message) bool { return a.digest == b.digest })
 }
 
-// grow returns a branch with a state in the place of what it has from there on.
-func (b branch) grow(c checkpoint, state []message, from int) branch {
-	return branch{last: c, messages: slices.Concat(b.messages[:from], state), shown: from}
+// grow puts a state in the place of what a branch has from there on. All of that
+// is in the state.
+func (b *branch) grow(c checkpoint, state []message, from int) {
+	if b.places == nil {
+		b.places = map[string]int{}
+	}
+	b.last, b.shown, b.messages = c, from, append(b.messages[:from], state...)
+	for i, m := range state {
+		b.places[m.digest] = from + i
+	}
 }
 
 // conversations returns the thread and then the branches that were given up.
@@ -108,6 +123,9 @@ func (t *thread) conversations() []foreign.Conversation {
 	}
 	if n := len(all); n > 1 {
 		all[0].Report.Note("branches that were given up are sessions of their own: %d", n-1)
+	}
+	if t.forgot > 0 {
+		all[0].Report.Note("left out older branches that were given up: %d", t.forgot)
 	}
 	if empty > 0 {
 		all[0].Report.Note("left out branches without a message of a user: %d", empty)

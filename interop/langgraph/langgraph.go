@@ -28,39 +28,67 @@ func Detect(ctx context.Context, d *foreign.Database) (bool, error) {
 	return d.Has(ctx, "checkpoints", "writes")
 }
 
-// Read reads the threads of a file that have messages.
+// Read reads the threads of a file that have messages. It goes through the file
+// twice: what one checkpoint names as a credential, another may quote.
 func Read(ctx context.Context, d *foreign.Database) ([]foreign.Conversation, error) {
-	rows, err := d.QueryContext(ctx, `SELECT thread_id, checkpoint_id, coalesce(type, 'json'), checkpoint FROM checkpoints
-		WHERE checkpoint_ns = '' ORDER BY thread_id, checkpoint_id`)
+	var secrets foreign.Secrets
+	err := eachCheckpoint(ctx, d, func(_, _ string, v any) error {
+		secrets.Find(v)
+		return nil
+	})
 	if err != nil {
-		return nil, &session.CorruptError{Reason: err.Error()}
+		return nil, err
 	}
-	defer func() { _ = rows.Close() }()
 	var threads []*thread
-	for rows.Next() {
-		var id, checkpointID, form string
-		var data []byte
-		if err := rows.Scan(&id, &checkpointID, &form, &data); err != nil {
-			return nil, &session.CorruptError{Reason: err.Error()}
+	err = eachCheckpoint(ctx, d, func(threadID, id string, v any) error {
+		if n := len(threads); n == 0 || threads[n-1].id != threadID {
+			threads = append(threads, &thread{id: threadID})
 		}
-		if n := len(threads); n == 0 || threads[n-1].id != id {
-			threads = append(threads, &thread{id: id})
-		}
-		c, err := decode(form, data)
-		if err != nil {
-			return nil, &session.CorruptError{ID: id, Path: "checkpoint " + checkpointID, Reason: err.Error()}
-		}
-		c.id = checkpointID
+		c, err := readCheckpoint(secrets.Mask(v))
+		c.id = id
 		threads[len(threads)-1].add(c)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, &session.CorruptError{Reason: err.Error()}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	var all []foreign.Conversation
 	for _, t := range threads {
 		all = append(all, t.conversations()...)
 	}
+	if len(all) > 0 {
+		secrets.Note(&all[0].Report)
+	}
 	return all, nil
+}
+
+// eachCheckpoint calls visit with what each checkpoint of a thread has, the
+// oldest first.
+func eachCheckpoint(ctx context.Context, d *foreign.Database, visit func(threadID, id string, v any) error) error {
+	rows, err := d.QueryContext(ctx, `SELECT coalesce(thread_id, ''), coalesce(checkpoint_id, ''), coalesce(type, 'json'), checkpoint FROM checkpoints
+		WHERE checkpoint_ns = '' ORDER BY thread_id, checkpoint_id`)
+	if err != nil {
+		return &session.CorruptError{Reason: err.Error()}
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var threadID, id, form string
+		var data []byte
+		if err := rows.Scan(&threadID, &id, &form, &data); err != nil {
+			return &session.CorruptError{Reason: err.Error()}
+		}
+		v, err := decode(form, data)
+		if err == nil {
+			err = visit(threadID, id, v)
+		}
+		if err != nil {
+			return &session.CorruptError{ID: threadID, Path: "checkpoint " + id, Reason: err.Error()}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return &session.CorruptError{Reason: err.Error()}
+	}
+	return nil
 }
 
 // checkpoint is the state of a thread at one time.
@@ -94,20 +122,14 @@ type message struct {
 }
 
 // decode reads a checkpoint in one of the forms that the libraries write.
-func decode(form string, data []byte) (c checkpoint, err error) {
-	var v any
+func decode(form string, data []byte) (any, error) {
 	switch form {
 	case "msgpack":
-		v, err = unpack(data)
+		return unpack(data)
 	case "json":
-		err = json.Unmarshal(data, &v)
-	default:
-		err = fmt.Errorf("its form %q cannot be read here; only msgpack and json can", form)
+		return foreign.Parse(data)
 	}
-	if err != nil {
-		return c, err
-	}
-	return readCheckpoint(foreign.Mask(v))
+	return nil, fmt.Errorf("its form %q cannot be read here; only msgpack and json can", form)
 }
 
 // readCheckpoint finds the channel with the messages: the one of that name, else
@@ -152,42 +174,45 @@ func rank(channel string) string {
 var kinds = []string{"human", "ai", "tool", "system", "developer", "function", "chat"}
 
 // readMessages returns the messages of a channel, none where it has others than
-// messages.
+// messages. Among messages, one of an unknown type is kept for the report.
 func readMessages(v any) ([]message, error) {
 	list, ok := v.([]any)
 	if !ok {
 		return nil, nil
 	}
 	var messages []message
+	known := false
 	for _, item := range list {
 		object, ok := item.(map[string]any)
 		if !ok {
 			return nil, nil
 		}
 		object = constructed(object)
-		raw, err := json.Marshal(object)
-		if err != nil {
-			return nil, err
-		}
-		var head struct {
-			Kind string `json:"type"`
-		}
-		if json.Unmarshal(raw, &head) != nil {
+		class, ok := object["type"].(string)
+		if !ok {
 			return nil, nil
 		}
-		kind := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(head.Kind, "Chunk"), "Message"))
-		if !slices.Contains(kinds, kind) {
-			return nil, nil
+		m := message{Kind: strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(class, "Chunk"), "Message"))}
+		if slices.Contains(kinds, m.Kind) {
+			known = true
+			raw, err := json.Marshal(object)
+			if err != nil {
+				return nil, err
+			}
+			kind := m.Kind
+			if err := foreign.Unmarshal(raw, &m); err != nil {
+				return nil, err
+			}
+			m.Kind = kind
 		}
-		var m message
-		if err := json.Unmarshal(raw, &m); err != nil {
-			return nil, err
-		}
-		m.Kind = kind
+		var err error
 		if m.digest, err = digestOf(m); err != nil {
 			return nil, err
 		}
 		messages = append(messages, m)
+	}
+	if !known {
+		return nil, nil
 	}
 	return messages, nil
 }

@@ -54,9 +54,9 @@ func (r *unpacker) value(depth int) (any, error) {
 	}
 	switch {
 	case first <= 0x7f:
-		return float64(first), nil
+		return first, nil
 	case first >= 0xe0:
-		return float64(int8(first)), nil
+		return int64(int8(first)), nil
 	case first <= 0x8f:
 		return r.object(first&0x0f, depth)
 	case first <= 0x9f:
@@ -71,22 +71,29 @@ func (r *unpacker) value(depth int) (any, error) {
 		return first == 0xc3, nil
 	case 0xca:
 		n, err := r.number(4)
-		return float64(math.Float32frombits(uint32(n))), err
+		return finite(float64(math.Float32frombits(uint32(n)))), err
 	case 0xcb:
 		n, err := r.number(8)
-		return math.Float64frombits(n), err
+		return finite(math.Float64frombits(n)), err
 	case 0xcc, 0xcd, 0xce, 0xcf:
-		n, err := r.number(1 << (first - 0xcc))
-		return float64(n), err
+		return r.number(1 << (first - 0xcc))
 	case 0xd0, 0xd1, 0xd2, 0xd3:
 		size := uint64(1) << (first - 0xd0)
 		n, err := r.number(size)
 		unused := 64 - 8*size
-		return float64(int64(n<<unused) >> unused), err
+		return int64(n<<unused) >> unused, err
 	case 0xd4, 0xd5, 0xd6, 0xd7, 0xd8:
 		return r.extension(1<<(first-0xd4), depth)
 	}
 	return r.sized(first, depth)
+}
+
+// finite returns a number that JSON has, else nothing.
+func finite(n float64) any {
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		return nil
+	}
+	return n
 }
 
 // sized reads a value whose size is written before it.

@@ -3,7 +3,6 @@
 package letta
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -98,7 +97,8 @@ func (m *moment) UnmarshalJSON(data []byte) error {
 // Read reads the agents of a file.
 func Read(data []byte) ([]foreign.Conversation, error) {
 	var f file
-	if err := foreign.Decode(bytes.TrimSpace(data), &f); err != nil {
+	var secrets foreign.Secrets
+	if err := secrets.Decode(data, &f); err != nil {
 		return nil, &session.CorruptError{Reason: err.Error()}
 	}
 	agents := f.Agents
@@ -116,6 +116,7 @@ func Read(data []byte) ([]foreign.Conversation, error) {
 	if len(all) == 0 {
 		return nil, &session.CorruptError{Path: "agents", Reason: "there is none"}
 	}
+	secrets.Note(&all[0].Report)
 	return all, nil
 }
 
@@ -228,6 +229,7 @@ func partsOf(c *foreign.Conversation, m message) session.Content {
 		Signature string `json:"signature"`
 	}
 	if json.Unmarshal(m.Content, &parts) != nil {
+		c.Report.Drop("content that is neither text nor parts")
 		return nil
 	}
 	var content session.Content

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/interop/foreign"
@@ -102,25 +103,28 @@ func appendConversation(all []foreign.Conversation, rows []row) ([]foreign.Conve
 	if len(rows) == 0 {
 		return all, nil
 	}
-	raw := make([]json.RawMessage, len(rows))
 	c := foreign.Conversation{Format: Format, ID: rows[0].session, Agent: "openai-agents", CreatedAt: rows[0].created.Time, UpdatedAt: rows[0].updated.Time}
+	var secrets foreign.Secrets
 	for i, r := range rows {
-		if raw[i] = json.RawMessage(r.data); !json.Valid(raw[i]) {
-			return nil, &session.CorruptError{ID: c.ID, Path: fmt.Sprintf("item %d", i+1), Reason: "it is not JSON"}
+		v, err := foreign.Parse([]byte(r.data))
+		if err != nil {
+			return nil, corruptItem(c.ID, i, err)
 		}
+		secrets.Find(v)
 	}
-	whole, err := json.Marshal(raw)
-	if err != nil {
-		return nil, &session.CorruptError{ID: c.ID, Reason: err.Error()}
+	for i, r := range rows {
+		var it item
+		if err := secrets.Decode([]byte(r.data), &it); err != nil {
+			return nil, corruptItem(c.ID, i, err)
+		}
+		add(&c, it, r.at.Time)
 	}
-	var items []item
-	if err := foreign.Decode(whole, &items); err != nil {
-		return nil, &session.CorruptError{ID: c.ID, Reason: err.Error()}
-	}
-	for i, it := range items {
-		add(&c, it, rows[i].at.Time)
-	}
+	secrets.Note(&c.Report)
 	return append(all, c), nil
+}
+
+func corruptItem(id string, index int, err error) error {
+	return &session.CorruptError{ID: id, Path: fmt.Sprintf("item %d", index+1), Reason: err.Error()}
 }
 
 // add adds an item. Reasoning, text and calls that follow each other are one
@@ -132,7 +136,7 @@ func add(c *foreign.Conversation, it item, at time.Time) {
 		m.Role, m.Content = session.RoleUser, partsOf(c, it.Content)
 	case it.Role == "assistant":
 		m.Content = partsOf(c, it.Content)
-	case it.Role == "system" || it.Role == "developer":
+	case it.Role != "":
 		c.Report.Drop("items of the role " + it.Role)
 		return
 	case it.Type == "reasoning":
@@ -171,7 +175,11 @@ func readParts(content json.RawMessage) []contentPart {
 
 func partsOf(c *foreign.Conversation, content json.RawMessage) session.Content {
 	var parts session.Content
-	for _, p := range readParts(content) {
+	read := readParts(content)
+	if read == nil {
+		c.Report.Drop("content that is neither text nor parts")
+	}
+	for _, p := range read {
 		switch {
 		case p.Type == "input_text" || p.Type == "output_text":
 			parts = append(parts, session.Part{Type: session.PartText, Text: p.Text})
@@ -193,12 +201,12 @@ func outputText(c *foreign.Conversation, output json.RawMessage) string {
 	if parts == nil { // another value: the model gets the JSON
 		return string(output)
 	}
-	text := ""
+	var text strings.Builder
 	for _, p := range parts {
 		if p.Text == "" && p.Type != "input_text" {
 			c.Report.Drop("output of the type " + p.Type)
 		}
-		text += p.Text
+		text.WriteString(p.Text)
 	}
-	return text
+	return text.String()
 }

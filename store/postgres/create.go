@@ -26,16 +26,25 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
-	for { // again if the parent is deleted in between
-		parent, base, err := s.creatable(ctx, next)
-		if err != nil {
-			return session.Session{}, err
+	_, isFork := admission.ParentOf(next)
+	ask := isFork || mustShare || next.Version() != 0 // else the insert finds out
+	for ; ; ask = true {                              // again if the session exists, or the parent is deleted in between
+		var parent int64
+		var base store.Sum
+		var err error
+		if ask {
+			if parent, base, err = s.creatable(ctx, next); err != nil {
+				return session.Session{}, err
+			}
 		}
 		whole := next
 		if parent == 0 {
-			if whole, _, err = admission.Rooted(next, mustShare); err != nil {
-				return session.Session{}, err
+			if whole, _, err = admission.Rooted(next, mustShare); err != nil && !ask {
+				continue
 			}
+		}
+		if err != nil {
+			return session.Session{}, err
 		}
 		created, ok, err := s.insert(ctx, whole, c, parent, base)
 		if ok || err != nil {

@@ -233,6 +233,11 @@ func TestSave_isOneRoundTrip(t *testing.T) {
 		return err
 	})
 	count("load", func() error { _, err := st.Load(t.Context(), ref("a"), true); return err })
+	count("create", func() error {
+		n++
+		_, err := st.Create(t.Context(), fresh(t, fmt.Sprint("new", n)), store.Commit{ID: fmt.Sprint("create ", n), At: noon()})
+		return err
+	})
 }
 
 // waiters waits until so many connections of a name wait for a lock. The call

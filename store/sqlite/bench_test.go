@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // long is a stored session with so many messages of about a kilobyte, the
@@ -123,6 +124,24 @@ func BenchmarkCreate(b *testing.B) {
 	st := benchStore(b)
 	for i := 0; b.Loop(); i++ {
 		create(b, st, fmt.Sprintf("s%d", i))
+	}
+}
+
+// BenchmarkList_all lists a thousand sessions of a user on one page.
+func BenchmarkList_all(b *testing.B) {
+	st := benchStore(b)
+	for i := range 1_000 {
+		s := storetest.NewSession(b, session.Identity{ID: fmt.Sprintf("s%d", i), UserID: "ann"})
+		if _, err := st.Create(b.Context(), s, store.Commit{ID: "c", At: noon()}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		page, err := st.List(b.Context(), session.DefaultTenant, store.Query{UserID: "ann", Limit: 1_000})
+		if err != nil || len(page.Items) != 1_000 {
+			b.Fatal(len(page.Items), err)
+		}
 	}
 }
 

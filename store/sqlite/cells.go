@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"maps"
 	"slices"
 
@@ -26,7 +25,7 @@ func (c *conn) placeRow(ctx context.Context, embedder int64, p store.VectorPlace
 // that writes must use cells of its own: what it sees may never be committed.
 func (c *conn) updateCells(ctx context.Context, r placeRow, cells *store.Cells) (*store.Cells, error) {
 	err := cells.Update(r.changed, func(after int64, put func(int64, store.Packed)) error {
-		return c.each(ctx, "SELECT id, centre FROM vector_cells WHERE place = ? AND changed > ? ORDER BY id", []any{r.id, after}, func(rows *sql.Rows) error {
+		return c.each(ctx, "SELECT id, centre FROM vector_cells WHERE place = ? AND changed > ? ORDER BY id", []any{r.id, after}, func(rows *rows) error {
 			var id int64
 			var centre []byte
 			err := rows.Scan(&id, &centre)
@@ -166,7 +165,7 @@ func (c *conn) splitLarge(ctx context.Context, place, cell int64, maxCell int) e
 	}
 	var ids []int64
 	var vectors [][]float32
-	err := c.each(ctx, "SELECT id, vector FROM vector_members WHERE id > ? AND id < ?", []any{after, below}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT id, vector FROM vector_members WHERE id > ? AND id < ?", []any{after, below}, func(rows *rows) error {
 		var id int64
 		var vector []byte
 		err := rows.Scan(&id, &vector)
@@ -235,7 +234,7 @@ func (c *conn) removeVectors(ctx context.Context, log int64, which string) error
 	}
 	var cells []emptied
 	err := c.each(ctx, `SELECT DISTINCT e.id, e.place, p.dimensions FROM vector_members m
-JOIN vector_cells e ON e.id = m.id >> ?2 JOIN vector_places p ON p.id = e.place WHERE m.log = ?1`, []any{log, cellBits}, func(rows *sql.Rows) error {
+JOIN vector_cells e ON e.id = m.id >> ?2 JOIN vector_places p ON p.id = e.place WHERE m.log = ?1`, []any{log, cellBits}, func(rows *rows) error {
 		var e emptied
 		err := rows.Scan(&e.cell, &e.place, &e.dimensions)
 		cells = append(cells, e)

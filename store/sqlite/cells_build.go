@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"maps"
 	"slices"
@@ -151,7 +150,7 @@ func (c *conn) logsOf(ctx context.Context, p store.VectorPlace, from int64) ([]i
 	var logs []int64
 	err := c.each(ctx, `WITH mine AS (SELECT log FROM sessions WHERE tenant = ?1 AND user_id = ?2),
 every AS (SELECT log FROM mine UNION SELECT ancestor FROM lineage JOIN mine USING (log)) SELECT log FROM every WHERE log >= ?3 ORDER BY log`,
-		[]any{p.Tenant, p.User, from}, func(rows *sql.Rows) error {
+		[]any{p.Tenant, p.User, from}, func(rows *rows) error {
 			var log int64
 			err := rows.Scan(&log)
 			logs = append(logs, log)
@@ -174,7 +173,7 @@ func (c *conn) withoutCell(ctx context.Context, p embedderPlace, after place) ([
 		}
 		err := c.each(ctx, `SELECT seq, vector FROM message_vectors v WHERE log = ?1 AND seq > ?2 AND embedder = ?3 AND vector IS NOT NULL
 AND NOT EXISTS (SELECT 1 FROM vector_members m WHERE m.log = v.log AND m.seq = v.seq AND m.embedder = v.embedder) ORDER BY seq`,
-			[]any{log, from, p.embedder}, func(rows *sql.Rows) error {
+			[]any{log, from, p.embedder}, func(rows *rows) error {
 				v := embedding{place: place{log: log}}
 				var vector []byte
 				if err := rows.Scan(&v.seq, &vector); err != nil {

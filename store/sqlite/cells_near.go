@@ -70,7 +70,7 @@ func (n *vectorSearch) readCells(ctx context.Context, c *conn, cells, logs []int
 	}
 	err = c.each(ctx, `SELECT m.log, m.seq, m.at, m.part, m.vector FROM json_each(?1) j
 CROSS JOIN vector_members m ON m.id > (j.value << ?2) AND m.id < ((j.value + 1) << ?2) WHERE m.trace <= ?3`,
-		[]any{string(list), cellBits, n.query.Trace}, func(rows *sql.Rows) error {
+		[]any{string(list), cellBits, n.query.Trace}, func(rows *rows) error {
 			var m near
 			var vector sql.RawBytes
 			if err := rows.Scan(&m.log, &m.seq, &m.at, &m.part, &vector); err != nil {

@@ -57,7 +57,7 @@ func (s *Store) everySession(ctx context.Context) ([]store.Ref, error) {
 	}
 	var refs []store.Ref
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
-		return c.each(ctx, "SELECT tenant, id FROM sessions ORDER BY tenant, id", nil, func(rows *sql.Rows) error {
+		return c.each(ctx, "SELECT tenant, id FROM sessions ORDER BY tenant, id", nil, func(rows *rows) error {
 			var r store.Ref
 			err := rows.Scan(&r.Tenant, &r.ID)
 			refs = append(refs, r)
@@ -86,7 +86,7 @@ JOIN sessions s USING (log) WHERE NOT EXISTS (SELECT 1 FROM changes WHERE log = 
 		`SELECT 'memory ' || name || ' of ' || scope || ' ' || owner || ' in ' || tenant || ' does not count its versions' FROM memory_keys k
 WHERE version < (SELECT max(version) FROM memory_entries WHERE key = k.id)`,
 	} {
-		err := c.each(ctx, query, nil, func(rows *sql.Rows) error {
+		err := c.each(ctx, query, nil, func(rows *rows) error {
 			var problem string
 			err := rows.Scan(&problem)
 			problems = append(problems, problem)
@@ -101,7 +101,7 @@ WHERE version < (SELECT max(version) FROM memory_entries WHERE key = k.id)`,
 
 // damagedItems lists the items of inboxes, taken or not, that were altered.
 func (c *conn) damagedItems(ctx context.Context) (problems []string, err error) {
-	err = c.each(ctx, "SELECT i.log, s.id, s.tenant, i.id, i.data, i.sum FROM inbox i JOIN sessions s USING (log)", nil, func(rows *sql.Rows) error {
+	err = c.each(ctx, "SELECT i.log, s.id, s.tenant, i.id, i.data, i.sum FROM inbox i JOIN sessions s USING (log)", nil, func(rows *rows) error {
 		var log, sum int64
 		var r store.Ref
 		var id string

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"hash/maphash"
 	"strings"
@@ -60,7 +59,7 @@ type comparison struct {
 // compareTerms reads an index back from its terms.
 func (c *conn) compareTerms(ctx context.Context, what, query string) (*comparison, error) {
 	cmp := &comparison{what: what, seed: maphash.MakeSeed(), rows: map[int64]tally{}}
-	err := c.each(ctx, query, nil, func(rows *sql.Rows) error {
+	err := c.each(ctx, query, nil, func(rows *rows) error {
 		var n int64
 		var term string
 		err := rows.Scan(&term, &n)
@@ -147,7 +146,7 @@ func checkMessageWords(ctx context.Context, c *conn) ([]string, error) {
 // passagesIn reads what the index knows of the messages between two changes.
 func (c *conn) passagesIn(ctx context.Context, after, upTo int64) (map[int64]passage, error) {
 	known := map[int64]passage{}
-	err := c.each(ctx, "SELECT n, log, seq, at, trace FROM passages WHERE n > ? AND n <= ?", []any{after, upTo}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT n, log, seq, at, trace FROM passages WHERE n > ? AND n <= ?", []any{after, upTo}, func(rows *rows) error {
 		var p passage
 		err := rows.Scan(&p.n, &p.log, &p.seq, &p.at, &p.trace)
 		known[p.n] = p
@@ -170,7 +169,7 @@ func checkEntryWords(ctx context.Context, c *conn) ([]string, error) {
 // eachEntry reads the newest entry of every key.
 func (c *conn) eachEntry(ctx context.Context, visit func(key int64, o store.Owner, e store.Entry)) error {
 	return c.each(ctx, `SELECT k.id, k.tenant, k.scope, k.owner, k.name, e.value
-FROM memory_keys k JOIN memory_entries e ON e.key = k.id AND e.version = k.version`, nil, func(rows *sql.Rows) error {
+FROM memory_keys k JOIN memory_entries e ON e.key = k.id AND e.version = k.version`, nil, func(rows *rows) error {
 		var key int64
 		var o store.Owner
 		var e store.Entry

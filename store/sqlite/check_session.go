@@ -3,7 +3,6 @@ package sqlite
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -173,7 +172,7 @@ func (e *examination) compareRow(ctx context.Context, c *conn, r store.Ref) erro
 	for i := range have {
 		into[i] = &have[i]
 	}
-	if err := c.each(ctx, "SELECT "+strings.Join(names, ", ")+" FROM sessions WHERE log = ?", []any{e.log.log}, func(rows *sql.Rows) error {
+	if err := c.each(ctx, "SELECT "+strings.Join(names, ", ")+" FROM sessions WHERE log = ?", []any{e.log.log}, func(rows *rows) error {
 		return rows.Scan(into...)
 	}); err != nil {
 		return err
@@ -203,10 +202,11 @@ func (e *examination) columns(r store.Ref) (names []string, values []any, err er
 	i := e.sealed.Info()
 	shown := e.whole.Info()
 	i.Task, i.Workflow = shown.Task, shown.Workflow
+	by := filtersOf(i)
 	header, err := encodeHeader(i)
 	w := row{
 		agentID: e.sealed.AgentID(), version: i.Version, seq: i.Seq, last: e.log.last, forkedAt: e.log.forkedAt,
-		lastSum: e.log.lastSum, headerSum: headerSum(r, header),
+		lastSum: e.log.lastSum, headerSum: headerSum(r, []byte(header)),
 	}
 	open, tagged := int64(0), int64(0)
 	if e.live > 0 || e.whole.Running() {
@@ -228,14 +228,14 @@ func (e *examination) columns(r store.Ref) (names []string, values []any, err er
 		{"open", open},
 		{"due", dueOf(e.whole)},
 		{"kind", string(i.Kind)},
-		{"status", string(i.Status)},
-		{"name", i.Name},
+		{"status", by.status},
+		{"name", by.name},
 		{"user_id", i.UserID},
 		{"parent_id", i.ParentID},
-		{"origin", string(i.Origin)},
+		{"origin", by.origin},
 		{"agent_name", i.AgentName},
-		{"task_status", statusText(taskStatus(i))},
-		{"workflow_status", statusText(workflowStatus(i))},
+		{"task_status", orNull(by.task)},
+		{"workflow_status", orNull(by.workflow)},
 		{"created_at", micros(i.CreatedAt)},
 		{"updated_at", micros(i.UpdatedAt)},
 		{"header", header},
@@ -247,14 +247,6 @@ func (e *examination) columns(r store.Ref) (names []string, values []any, err er
 		names, values = append(names, column.name), append(values, column.value)
 	}
 	return names, values, err
-}
-
-// statusText is a status as its column has it.
-func statusText(status any) any {
-	if status == nil {
-		return nil
-	}
-	return fmt.Sprint(status)
 }
 
 // replayed is a session that is being folded from its log.
@@ -316,7 +308,7 @@ func (f *replayed) seal(commit store.CommitInfo) error {
 // headsOf reads all heads of a session, by version.
 func (c *conn) headsOf(ctx context.Context, log int64) (map[int64]head, error) {
 	heads := map[int64]head{}
-	err := c.each(ctx, "SELECT n, version, seq, log_sum, sum, data FROM heads WHERE log = ?", []any{log}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT n, version, seq, log_sum, sum, data FROM heads WHERE log = ?", []any{log}, func(rows *rows) error {
 		var h head
 		err := rows.Scan(&h.n, &h.version, &h.seq, &h.logSum, &h.sum, &h.data)
 		heads[h.version] = h

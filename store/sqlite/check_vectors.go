@@ -3,7 +3,6 @@ package sqlite
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -38,7 +37,7 @@ func (c *conn) vectorProblems(ctx context.Context) (problems []string, err error
 		problems = append(problems, fmt.Sprintf("%d vectors are of no message, or of one that was discarded", stray))
 	}
 	known := map[string]embedder{}
-	err = c.each(ctx, "SELECT name, id, changes, entries FROM embedders", nil, func(rows *sql.Rows) error {
+	err = c.each(ctx, "SELECT name, id, changes, entries FROM embedders", nil, func(rows *rows) error {
 		var name string
 		var e embedder
 		err := rows.Scan(&name, &e.id, &e.changes, &e.entries)
@@ -69,7 +68,7 @@ func (c *conn) cellProblems(ctx context.Context) (problems []string, err error) 
 	if _, err := c.one(ctx, "SELECT count(*) "+wrongMembers, nil, &wrong); err != nil {
 		return nil, err
 	}
-	err = c.each(ctx, "SELECT m.part, m.vector, v.vector FROM vector_members m JOIN message_vectors v USING (log, seq, embedder)", nil, func(rows *sql.Rows) error {
+	err = c.each(ctx, "SELECT m.part, m.vector, v.vector FROM vector_members m JOIN message_vectors v USING (log, seq, embedder)", nil, func(rows *rows) error {
 		var part int
 		var have, want []byte
 		if err := rows.Scan(&part, &have, &want); err != nil {
@@ -102,7 +101,7 @@ func (c *conn) cellProblems(ctx context.Context) (problems []string, err error) 
 
 // readyPlaces lists the places whose index is complete.
 func (c *conn) readyPlaces(ctx context.Context) (places []embedderPlace, err error) {
-	err = c.each(ctx, "SELECT embedder, tenant, user_id, log, dimensions FROM vector_places WHERE ready = 1", nil, func(rows *sql.Rows) error {
+	err = c.each(ctx, "SELECT embedder, tenant, user_id, log, dimensions FROM vector_places WHERE ready = 1", nil, func(rows *rows) error {
 		var p embedderPlace
 		err := rows.Scan(&p.embedder, &p.Tenant, &p.User, &p.Log, &p.Dimensions)
 		places = append(places, p)

@@ -30,7 +30,7 @@ func (c *conn) commitsIn(ctx context.Context, id string, log, after, upTo int64,
 		upTo = after + most
 	}
 	var commits []store.CommitInfo
-	err := c.each(ctx, selectCommits, []any{log, after, upTo, int64(math.MaxInt64)}, func(rows *sql.Rows) error {
+	err := c.each(ctx, selectCommits, []any{log, after, upTo, int64(math.MaxInt64)}, func(rows *rows) error {
 		var info store.CommitInfo
 		var text sql.NullString
 		var packed sql.RawBytes

@@ -53,7 +53,7 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw: raw, stmts: map[string]statement{}, queries: map[string]*sql.Stmt{}, onWrite: func(string) {}, cache: rowCache{rows: map[store.Ref]row{}}}
+	c := &conn{raw: raw, stmts: map[string]statement{}, onWrite: func(string) {}, cache: rowCache{rows: map[store.Ref]row{}}}
 	for _, pragma := range append([]string{
 		"busy_timeout = " + millis(openTimeout), "foreign_keys = ON", "temp_store = MEMORY",
 		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + strconv.Itoa(maxIdleLog),
@@ -70,11 +70,10 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 // uses it at a time.
 type conn struct {
 	raw     *sql.Conn
-	stmts   map[string]statement // of exec and one
-	queries map[string]*sql.Stmt // of each
-	onWrite func(point string)   // called after each group of statements that writes
-	cache   rowCache             // of the connection that writes
-	wrote   bool                 // a statement that writes was executed
+	stmts   map[string]statement
+	onWrite func(point string) // called after each group of statements that writes
+	cache   rowCache           // of the connection that writes
+	wrote   bool               // a statement that writes was executed
 }
 
 // run executes text that is used once.
@@ -83,55 +82,9 @@ func (c *conn) run(ctx context.Context, text string) error {
 	return err
 }
 
-// each calls scan for every row. Scan must not use the connection.
-func (c *conn) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
-	stmt, ok := c.queries[query]
-	if !ok {
-		made, err := c.raw.PrepareContext(ctx, query)
-		if err != nil {
-			return err
-		}
-		stmt = made
-		c.queries[query] = stmt
-	}
-	rows, err := stmt.QueryContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	return drain(rows, scan)
-}
-
-// eachOf is each for a query that is not worth preparing.
-func (c *conn) eachOf(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := c.raw.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	return drain(rows, scan)
-}
-
-func drain(rows *sql.Rows, scan func(*sql.Rows) error) error {
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-	}
-	return errors.Join(rows.Err(), rows.Close())
-}
-
 func (c *conn) close() error {
-	var errs []error
-	for _, stmt := range c.queries {
-		errs = append(errs, stmt.Close())
-	}
-	errs = append(errs, c.raw.Raw(func(any) error {
-		var errs []error
-		for _, stmt := range c.stmts {
-			errs = append(errs, stmt.Close())
-		}
-		return errors.Join(errs...)
-	}))
-	return errors.Join(append(errs, c.raw.Close())...)
+	err := c.raw.Raw(func(any) error { return c.forgetStatements() })
+	return errors.Join(err, c.raw.Close())
 }
 
 // readers are connections that can only read. They are opened when they are
@@ -156,7 +109,25 @@ func newReaders(k connector) *readers {
 var errClosing = errors.New("the store is closing")
 
 // read runs look in one transaction.
-func (r *readers) read(ctx context.Context, look func(context.Context, *conn) error) (err error) {
+func (r *readers) read(ctx context.Context, look func(context.Context, *conn) error) error {
+	return r.lend(ctx, func(c *conn) (broken bool, err error) {
+		// A BEGIN that is cancelled half-way could leave an open transaction.
+		if _, err := c.exec(context.WithoutCancel(ctx), "BEGIN"); err != nil {
+			return false, err
+		}
+		err = look(ctx, c)
+		_, e := c.exec(context.WithoutCancel(ctx), "ROLLBACK")
+		return e != nil, errors.Join(err, e)
+	})
+}
+
+// readOnce runs look, which executes one statement. That needs no transaction.
+func (r *readers) readOnce(ctx context.Context, look func(context.Context, *conn) error) error {
+	return r.lend(ctx, func(c *conn) (bool, error) { return false, look(ctx, c) })
+}
+
+// lend passes a connection to use, which reports whether it broke it.
+func (r *readers) lend(ctx context.Context, use func(*conn) (broken bool, err error)) (err error) {
 	var c *conn
 	select {
 	case <-r.closing:
@@ -179,16 +150,12 @@ func (r *readers) read(ctx context.Context, look func(context.Context, *conn) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// A BEGIN that is cancelled half-way could leave an open transaction.
-	if _, err := c.exec(context.WithoutCancel(ctx), "BEGIN"); err != nil {
-		return err
-	}
-	err = look(ctx, c)
-	if r.connector.still != nil { // whatever look found, it may come from two states of the file
+	broken, err := use(c)
+	if r.connector.still != nil { // whatever was found, it may come from two states of the file
 		err = cmp.Or(r.connector.still.check(), err)
 	}
-	if _, e := c.exec(context.WithoutCancel(ctx), "ROLLBACK"); e != nil {
-		err = errors.Join(err, e, c.close()) // the connection cannot be used any more
+	if broken {
+		err = errors.Join(err, c.close())
 		c = nil
 	}
 	return err

@@ -55,7 +55,8 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 // creatable checks whether a session can be created and returns the stretches of
 // its parent's log that it shares, if the parent exists.
 func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session) (history []stretch, shared bool, err error) {
-	_, exists, err := c.find(ctx, r, 0)
+	var one int
+	exists, err := c.one(ctx, "SELECT 1 FROM sessions WHERE tenant = ? AND id = ?", []any{r.Tenant, r.ID}, &one)
 	if err == nil {
 		err = admission.CheckCreate(next, exists)
 	}
@@ -99,6 +100,7 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite
 	}
 	w.seq = w.forkedAt
 	i := v.sealed.Info()
+	now := filtersOf(i)
 	if len(history) > 0 {
 		parent := history[len(history)-1]
 		if _, err := c.one(ctx, "SELECT sum FROM changes WHERE log = ? AND seq = ?", []any{parent.log, parent.upTo}, (*int64)(&w.lastSum)); err != nil {
@@ -108,22 +110,25 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite
 	w.lastSum = addSums(v.changes, w.lastSum, i.Version)
 	made := row{
 		agentID: v.sealed.AgentID(), version: i.Version, seq: i.Seq, last: i.Seq, forkedAt: w.forkedAt,
-		lastSum: w.lastSum, headerSum: headerSum(r, v.header),
+		lastSum: w.lastSum, headerSum: headerSum(r, []byte(v.header)),
 	}
+	tags, tagged := session.Tags(v.sealed)
 	_, err := c.one(ctx, `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, forked_at, open,
 	kind, status, name, user_id, parent_id, origin, agent_name, task_status, workflow_status, created_at, updated_at, header,
 	last_sum, header_sum, row_sum, due, tagged)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING log`,
 		[]any{
 			r.Tenant, r.ID, v.sealed.AgentID(), i.Version, i.Seq, i.Seq, w.forkedAt, v.sealed.Running(),
-			i.Kind, i.Status, i.Name, i.UserID, i.ParentID, i.Origin, i.AgentName, taskStatus(i), workflowStatus(i),
-			micros(i.CreatedAt), micros(i.UpdatedAt), v.header, int64(made.lastSum), made.headerSum, made.checksum(r), dueOf(v.sealed), true,
+			i.Kind, i.Status, i.Name, i.UserID, i.ParentID, i.Origin, i.AgentName, orNull(now.task), orNull(now.workflow),
+			micros(i.CreatedAt), micros(i.UpdatedAt), v.header, int64(made.lastSum), made.headerSum, made.checksum(r), dueOf(v.sealed), tagged,
 		}, &w.log)
 	if err != nil {
 		return 0, err
 	}
-	if err := c.setTags(ctx, r, w.log, v.sealed); err != nil {
-		return 0, err
+	for _, tag := range tags {
+		if err := c.addTag(ctx, r.Tenant, tag, w.log); err != nil {
+			return 0, err
+		}
 	}
 	for _, p := range history {
 		if _, err := c.exec(ctx, "INSERT INTO lineage (log, after_seq, upto_seq, ancestor) VALUES (?, ?, ?, ?)", w.log, p.after, p.upTo, p.log); err != nil {

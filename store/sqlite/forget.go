@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -23,7 +22,7 @@ func (s *Store) ForgetTranscripts(ctx context.Context, tenant, user string, dry 
 			return err
 		}
 		return c.each(ctx, `WITH mine AS (SELECT log FROM sessions WHERE tenant = ? AND user_id = ?)
-SELECT log FROM mine UNION SELECT ancestor FROM lineage JOIN mine USING (log)`, []any{tenant, user}, func(rows *sql.Rows) error {
+SELECT log FROM mine UNION SELECT ancestor FROM lineage JOIN mine USING (log)`, []any{tenant, user}, func(rows *rows) error {
 			var log int64
 			err := rows.Scan(&log)
 			logs = append(logs, log)

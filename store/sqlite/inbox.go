@@ -2,10 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/admission"
 )
@@ -38,14 +38,23 @@ func (c *conn) takeItem(ctx context.Context, log int64, ch change) error {
 }
 
 // Inbox reads what is not taken.
-func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
-	var unread []store.Item
-	err := s.readMark(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		return c.each(ctx, "SELECT id, data, sum FROM inbox WHERE log = ? AND taken = 0 ORDER BY n", []any{w.log}, func(rows *sql.Rows) error {
+func (s *Store) Inbox(ctx context.Context, r store.Ref) (unread []store.Item, err error) {
+	if err := s.usable(ctx, r.Check()); err != nil {
+		return nil, err
+	}
+	found := false
+	err = s.readOnce(ctx, func(ctx context.Context, c *conn) error {
+		return c.each(context.WithoutCancel(ctx), "SELECT "+selectMark+`, i.id, i.data, i.sum FROM sessions s LEFT JOIN inbox i ON i.log = s.log AND i.taken = 0
+WHERE s.tenant = ? AND s.id = ? ORDER BY i.n`, []any{r.Tenant, r.ID}, func(rows *rows) error {
+			found = true
+			var w row
+			if err := w.scanMark(r, rows); err != nil || rows.values[markColumns] == nil {
+				return err // there is no item
+			}
 			var id string
-			var raw sql.RawBytes
+			var raw []byte
 			var sum int64
-			if err := rows.Scan(&id, &raw, &sum); err != nil {
+			if err := scan(rows.values[markColumns:], []any{&id, &raw, &sum}); err != nil {
 				return scanError(r.ID, "inbox", err)
 			}
 			var item store.Item
@@ -60,5 +69,11 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 			return nil
 		})
 	})
-	return unread, err
+	if err == nil && !found {
+		err = session.NotFound(r.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return unread, nil
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 
@@ -26,7 +25,7 @@ type passage struct {
 }
 
 // scanPlace scans a row of changes that begins with its place.
-func scanPlace(rows *sql.Rows) (at place, r logRow, err error) {
+func scanPlace(rows *rows) (at place, r logRow, err error) {
 	err = r.scan(rows, &at.n, &at.log)
 	at.seq = r.seq
 	return at, r, err
@@ -64,7 +63,7 @@ func (c *conn) mark(ctx context.Context) (n int64, err error) {
 func (c *conn) partAfter(ctx context.Context, mark int64, most int) (indexing, error) {
 	part := indexing{mark: mark, upTo: mark}
 	size := 0
-	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n > ? ORDER BY n LIMIT ?", []any{mark, most}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n > ? ORDER BY n LIMIT ?", []any{mark, most}, func(rows *rows) error {
 		at, r, err := scanPlace(rows)
 		if err != nil {
 			return err
@@ -159,7 +158,7 @@ func (c *conn) index(ctx context.Context, part indexing) error {
 		return err
 	}
 	var places []place
-	err = c.each(ctx, "SELECT n, log, seq FROM changes WHERE n > ? AND n <= ? ORDER BY n", []any{part.mark, part.upTo}, func(rows *sql.Rows) error {
+	err = c.each(ctx, "SELECT n, log, seq FROM changes WHERE n > ? AND n <= ? ORDER BY n", []any{part.mark, part.upTo}, func(rows *rows) error {
 		var at place
 		err := rows.Scan(&at.n, &at.log, &at.seq)
 		places = append(places, at)

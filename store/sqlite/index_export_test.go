@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,19 +28,8 @@ func (s *Store) Unindexed(ctx context.Context) (n int64, err error) {
 func (s *Store) Dump(ctx context.Context, table string) (string, error) {
 	var all strings.Builder
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
-		return c.eachOf(ctx, "SELECT * FROM "+table+" ORDER BY 1, 2", nil, func(rows *sql.Rows) error {
-			names, err := rows.Columns()
-			if err != nil {
-				return err
-			}
-			values, into := make([]any, len(names)), make([]any, len(names))
-			for i := range values {
-				into[i] = &values[i]
-			}
-			if err := rows.Scan(into...); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(&all, "%q\n", values)
+		return c.each(ctx, "SELECT * FROM "+table+" ORDER BY 1, 2", nil, func(rows *rows) error {
+			_, err := fmt.Fprintf(&all, "%q\n", rows.values)
 			return err
 		})
 	})
@@ -61,7 +49,7 @@ func (s *Store) BuildCells(ctx context.Context) error {
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
 		var found []embedding
 		embedders := []int64{}
-		err := c.eachOf(ctx, "SELECT log, seq, embedder, vector FROM message_vectors WHERE vector IS NOT NULL", nil, func(rows *sql.Rows) error {
+		err := c.each(ctx, "SELECT log, seq, embedder, vector FROM message_vectors WHERE vector IS NOT NULL", nil, func(rows *rows) error {
 			var v embedding
 			var embedder int64
 			var vector []byte

@@ -41,7 +41,10 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, name string, length ti
 			return err
 		}
 		taken = admission.NewLease(name, now, length)
-		return c.takeLease(ctx, w.log, &taken)
+		if err := c.numberLease(ctx, &taken); err != nil {
+			return err
+		}
+		return c.setLease(ctx, w.log, taken)
 	})
 	if err != nil {
 		return store.Lease{}, err
@@ -49,17 +52,21 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, name string, length ti
 	return taken.Lease, nil
 }
 
-// takeLease gives a lease the next token and writes it.
-func (c *conn) takeLease(ctx context.Context, log int64, l *admission.Lease) error {
-	if _, err := c.one(ctx, "UPDATE counters SET value = value + 1 WHERE name = 'lease' RETURNING value", nil, &l.Token); err != nil {
-		return err
-	}
-	return c.setLease(ctx, log, *l)
+// numberLease gives a lease the next token.
+func (c *conn) numberLease(ctx context.Context, l *admission.Lease) error {
+	_, err := c.one(ctx, "UPDATE counters SET value = value + 1 WHERE name = 'lease' RETURNING value", nil, &l.Token)
+	return err
+}
+
+// leaseSet are the columns of a lease as a statement sets them.
+const leaseSet = "lease_token = ?, lease_holder = ?, lease_until = ?, lease_open = ?"
+
+func leaseArgs(l admission.Lease) []any {
+	return []any{l.Token, l.Holder, micros(l.Until), !l.Released}
 }
 
 func (c *conn) setLease(ctx context.Context, log int64, l admission.Lease) error {
-	_, err := c.exec(ctx, "UPDATE sessions SET lease_token = ?, lease_holder = ?, lease_until = ?, lease_open = ? WHERE log = ?",
-		l.Token, l.Holder, micros(l.Until), !l.Released, log)
+	_, err := c.exec(ctx, "UPDATE sessions SET "+leaseSet+" WHERE log = ?", append(leaseArgs(l), log)...)
 	return err
 }
 
@@ -111,13 +118,9 @@ func (s *Store) writeLeased(ctx context.Context, r store.Ref, change func(contex
 
 // Holding is the live lease.
 func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
-	var held admission.Lease
-	err := s.readSession(ctx, r, func(_ context.Context, _ *conn, w row) error {
-		held = w.lease
-		return nil
-	})
-	if err != nil || !held.Live(s.now()) {
+	w, err := s.mark(ctx, r)
+	if err != nil || !w.lease.Live(s.now()) {
 		return store.Lease{}, false, err
 	}
-	return held.Lease, true, nil
+	return w.lease.Lease, true, nil
 }

@@ -2,9 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -58,6 +58,7 @@ func (l *listing) read(ctx context.Context, c *conn) error {
 		if err != nil {
 			return err
 		}
+		l.found = slices.Grow(l.found, len(rows))
 		for _, r := range rows {
 			if err := l.add(ctx, c, r); err != nil {
 				return err
@@ -76,7 +77,7 @@ func (l *listing) read(ctx context.Context, c *conn) error {
 func (l *listing) readUnreadable(ctx context.Context, c *conn) error {
 	return c.each(ctx, `SELECT id, header, header_sum FROM sessions INDEXED BY sessions_unreadable WHERE tenant = ?
 AND header NOT GLOB '{"format":"holdfast.session","formatVersion":1,"header":{*}}' ORDER BY id`,
-		[]any{l.tenant}, func(rows *sql.Rows) error {
+		[]any{l.tenant}, func(rows *rows) error {
 			var id, header string
 			var sum int64
 			if err := rows.Scan(&id, &header, &sum); err != nil {
@@ -124,7 +125,7 @@ func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error
 	}
 	text := fmt.Sprintf("SELECT id, %s, header, header_sum FROM %s WHERE %s ORDER BY %s LIMIT ?", column, from, strings.Join(f.terms, " AND "), order)
 	var found []listed
-	err := c.eachOf(ctx, text, append(f.args, limit), func(rows *sql.Rows) error {
+	err := c.each(ctx, text, append(f.args, limit), func(rows *rows) error {
 		var r listed
 		var at int64
 		err := rows.Scan(&r.position.ID, &at, &r.header, &r.sum)

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,7 +61,7 @@ func (l *listing) choose(ctx context.Context, c *conn) error {
 		}
 		var n int64
 		text := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM sessions INDEXED BY %s WHERE tenant = ? AND %s LIMIT ?)", p.name, p.term())
-		err := c.eachOf(ctx, text, slices.Concat([]any{l.tenant}, p.values, []any{few}), func(rows *sql.Rows) error { return rows.Scan(&n) })
+		err := c.each(ctx, text, slices.Concat([]any{l.tenant}, p.values, []any{few}), func(rows *rows) error { return rows.Scan(&n) })
 		if err != nil {
 			return err
 		}
@@ -74,7 +73,7 @@ func (l *listing) choose(ctx context.Context, c *conn) error {
 		tags := session.TagsOf(key, value)
 		var n int64
 		text := fmt.Sprintf("SELECT count(*) FROM (%s LIMIT ?)", withTag)
-		err := c.eachOf(ctx, text, append(l.tagArgs(tags), few), func(rows *sql.Rows) error { return rows.Scan(&n) })
+		err := c.each(ctx, text, append(l.tagArgs(tags), few), func(rows *rows) error { return rows.Scan(&n) })
 		if err != nil {
 			return err
 		}

@@ -81,14 +81,9 @@ func appendStamp(b []byte, seq int64, at time.Time) []byte {
 
 // The kinds of change that this store acts on.
 var (
-	sessionImported    = session.SessionImported{}.Kind()
-	statusChanged      = session.StatusChanged{}.Kind()
-	nameChanged        = session.NameChanged{}.Kind()
-	messageAdded       = session.MessageAdded{}.Kind()
-	tailDiscarded      = session.TailDiscarded{}.Kind()
-	inboxTaken         = session.InboxTaken{}.Kind()
-	taskRowChanged     = session.TaskRowChanged{}.Kind()
-	workflowRowChanged = session.WorkflowRowChanged{}.Kind()
+	messageAdded  = session.MessageAdded{}.Kind()
+	tailDiscarded = session.TailDiscarded{}.Kind()
+	inboxTaken    = session.InboxTaken{}.Kind()
 )
 
 func hasKind(changes []change, kinds ...string) bool {
@@ -149,7 +144,7 @@ func (c *conn) history(ctx context.Context, w row, upTo int64) ([]stretch, error
 		return []stretch{own}, nil
 	}
 	var parts []stretch
-	err := c.each(ctx, "SELECT ancestor, after_seq, upto_seq FROM lineage WHERE log = ? ORDER BY after_seq", []any{w.log}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT ancestor, after_seq, upto_seq FROM lineage WHERE log = ? ORDER BY after_seq", []any{w.log}, func(rows *rows) error {
 		var p stretch
 		err := rows.Scan(&p.log, &p.after, &p.upTo)
 		parts = append(parts, p)
@@ -178,7 +173,7 @@ const (
 )
 
 // scan reads the columns of a logRow and those before them.
-func (r *logRow) scan(rows *sql.Rows, before ...any) error {
+func (r *logRow) scan(rows *rows, before ...any) error {
 	err := rows.Scan(append(before, &r.seq, &r.version, &r.kind, &r.at, &r.mark, (*sql.RawBytes)(&r.data), (*int64)(&r.sum))...)
 	r.discarded = r.mark != 0
 	return err
@@ -280,7 +275,7 @@ func (c *conn) follow(ctx context.Context, r store.Ref, w row, parts []stretch, 
 			rest = max(rest, rest+1) // without overflow: the change before is one more
 		}
 		err := c.each(ctx, "SELECT "+shown+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-			[]any{p.log, p.after, p.upTo, rest}, func(rows *sql.Rows) error {
+			[]any{p.log, p.after, p.upTo, rest}, func(rows *rows) error {
 				var l logRow
 				if err := l.scan(rows); err != nil {
 					return scanError(r.ID, "log", err)

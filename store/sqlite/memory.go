@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -134,7 +133,7 @@ FROM memory_keys k JOIN memory_entries e ON e.key = k.id `
 func (c *conn) entry(ctx context.Context, o store.Owner, key string, version int64) (e store.Entry, found bool, err error) {
 	err = c.each(ctx, selectEntry+`AND e.version = CASE WHEN ?1 = 0 THEN k.version ELSE ?1 END
 WHERE k.tenant = ?2 AND k.scope = ?3 AND k.owner = ?4 AND k.name = ?5`,
-		[]any{version, o.Tenant, string(o.Scope), o.Name, key}, func(rows *sql.Rows) (err error) {
+		[]any{version, o.Tenant, string(o.Scope), o.Name, key}, func(rows *rows) (err error) {
 			found = true
 			e, err = readEntry(rows)
 			return err
@@ -143,7 +142,7 @@ WHERE k.tenant = ?2 AND k.scope = ?3 AND k.owner = ?4 AND k.name = ?5`,
 }
 
 // readEntry scans a row that ends with entryColumns and checks it.
-func readEntry(rows *sql.Rows, before ...any) (store.Entry, error) {
+func readEntry(rows *rows, before ...any) (store.Entry, error) {
 	var sum int64
 	var labels []byte
 	e, err := scanEntry(rows, append(before, &sum, &labels)...)
@@ -162,7 +161,7 @@ func readEntry(rows *sql.Rows, before ...any) (store.Entry, error) {
 }
 
 // scanEntry scans a row that ends with the columns of an entry.
-func scanEntry(rows *sql.Rows, before ...any) (store.Entry, error) {
+func scanEntry(rows *rows, before ...any) (store.Entry, error) {
 	var e store.Entry
 	var created, updated int64
 	var value []byte
@@ -206,7 +205,7 @@ WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND k.name > ?`, []any{o.Tena
 	}
 	var entries []store.Entry
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
-		return c.each(ctx, query+" ORDER BY k.name LIMIT ?", append(args, limit), func(rows *sql.Rows) error {
+		return c.each(ctx, query+" ORDER BY k.name LIMIT ?", append(args, limit), func(rows *rows) error {
 			e, err := readEntry(rows)
 			entries = append(entries, e)
 			return err
@@ -228,7 +227,7 @@ func (s *Store) Expired(ctx context.Context, tenant string, at time.Time, limit 
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, "SELECT k.scope, k.owner, "+entryColumns+` FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version
 WHERE k.tenant = ? AND e.expires_at <= ? ORDER BY e.expires_at, k.owner, k.name LIMIT ?`,
-			[]any{tenant, micros(at), limit}, func(rows *sql.Rows) (err error) {
+			[]any{tenant, micros(at), limit}, func(rows *rows) (err error) {
 				o := store.OwnedEntry{Owner: store.Owner{Tenant: tenant}}
 				if o.Entry, err = readEntry(rows, &o.Owner.Scope, &o.Owner.Name); err == nil && o.Labels.Expired(at) {
 					expired = append(expired, o)

@@ -51,11 +51,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded sessio
 
 // loadWarm returns a session that is held in memory as it is stored now.
 func (s *Store) loadWarm(ctx context.Context, r store.Ref, tail bool) (loaded session.Session, found bool, err error) {
-	var w row
-	err = s.readMark(ctx, r, func(_ context.Context, _ *conn, marked row) error {
-		w = marked
-		return nil
-	})
+	w, err := s.mark(ctx, r)
 	if errors.Is(err, session.ErrNotFound) {
 		s.warm.Drop(r)
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -27,7 +26,7 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, `SELECT id, header, header_sum, lease_token, lease_holder, lease_until, lease_open FROM sessions s
 WHERE tenant = ? AND tail_live = 0 AND NOT EXISTS (SELECT 1 FROM inbox WHERE log = s.log AND taken = 0)
-ORDER BY updated_at, id`, []any{tenant}, func(rows *sql.Rows) error {
+ORDER BY updated_at, id`, []any{tenant}, func(rows *rows) error {
 			var id, header string
 			var sum int64
 			l, err := scanLease(rows, &id, &header, &sum)

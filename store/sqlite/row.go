@@ -24,6 +24,7 @@ type row struct {
 	due      any // when somebody should work on it; nil: never
 	unfolded int64
 	lease    admission.Lease
+	filters  filters
 	header   string
 	head     head // the newest
 
@@ -31,6 +32,23 @@ type row struct {
 	headerSum int64
 	sum       int64 // of the row
 	updated   int64 // when the version was written; read with the mark alone
+}
+
+// filters are what listings filter by, of what may change.
+type filters struct {
+	status, name, origin string
+	task, workflow       string // empty: none
+}
+
+func filtersOf(i session.Info) filters {
+	l := filters{status: string(i.Status), name: i.Name, origin: string(i.Origin)}
+	if i.Task != nil {
+		l.task = i.Task.Status
+	}
+	if i.Workflow != nil {
+		l.workflow = i.Workflow.Status
+	}
+	return l
 }
 
 // head is the folded state of a version.
@@ -50,7 +68,8 @@ const (
 	smallHead = 16 << 10
 
 	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.open, s.due, s.since_head,
-	s.lease_token, s.lease_holder, s.lease_until, s.lease_open, s.header, s.last_sum, s.header_sum, s.row_sum,
+	s.lease_token, s.lease_holder, s.lease_until, s.lease_open,
+	s.status, s.name, s.origin, coalesce(s.task_status, ''), coalesce(s.workflow_status, ''), s.header, s.last_sum, s.header_sum, s.row_sum,
 	h.n, coalesce(h.version, 0), coalesce(h.seq, 0), coalesce(h.log_sum, 0), coalesce(h.sum, 0), coalesce(length(h.data), 0),
 	CASE WHEN length(h.data) <= ? THEN h.data END
 FROM sessions s LEFT JOIN heads h ON h.n = (SELECT n FROM heads WHERE log = s.log ORDER BY base DESC LIMIT 1)
@@ -63,7 +82,8 @@ func (c *conn) find(ctx context.Context, r store.Ref, maxHead int64) (w row, fou
 	var lease leaseRow
 	found, err = c.one(ctx, selectRow, []any{maxHead, r.Tenant, r.ID},
 		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.open, &w.due, &w.unfolded,
-		&lease.Token, &lease.Holder, &lease.until, &lease.open, &w.header, (*int64)(&w.lastSum), &w.headerSum, &w.sum,
+		&lease.Token, &lease.Holder, &lease.until, &lease.open,
+		&w.filters.status, &w.filters.name, &w.filters.origin, &w.filters.task, &w.filters.workflow, &w.header, (*int64)(&w.lastSum), &w.headerSum, &w.sum,
 		&w.head.n, &w.head.version, &w.head.seq, (*int64)(&w.head.logSum), &w.head.sum, &w.head.size, &w.head.data)
 	w.lease = lease.lease()
 	return w, found, err
@@ -82,19 +102,38 @@ func (c *conn) mustFind(ctx context.Context, r store.Ref) (row, error) {
 	return w, err
 }
 
-// findMark reads what says where a session's log ends.
+// selectMark are the columns of a mark, and markColumns how many they are.
+const (
+	markColumns = 14
+	selectMark  = `s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.last_sum, s.header_sum, s.row_sum, s.updated_at,
+	s.lease_token, s.lease_holder, s.lease_until, s.lease_open`
+)
+
+// findMark reads what says where a session's log ends, and its lease.
 func (c *conn) findMark(ctx context.Context, r store.Ref) (w row, err error) {
-	found, err := c.one(ctx, `SELECT log, agent_id, version, seq, last_seq, forked_at, last_sum, header_sum, row_sum, updated_at
-FROM sessions WHERE tenant = ? AND id = ?`, []any{r.Tenant, r.ID},
-		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, (*int64)(&w.lastSum), &w.headerSum, &w.sum, &w.updated)
-	switch {
-	case err != nil:
-	case !found:
+	found := false
+	// It is over before anybody can cancel it, and watching the context takes longer.
+	err = c.each(context.WithoutCancel(ctx), "SELECT "+selectMark+" FROM sessions s WHERE s.tenant = ? AND s.id = ?", []any{r.Tenant, r.ID}, func(rows *rows) error {
+		found = true
+		return w.scanMark(r, rows)
+	})
+	if err == nil && !found {
 		err = session.NotFound(r.ID)
-	default:
-		err = w.damage(r)
 	}
 	return w, err
+}
+
+// scanMark reads the mark that a row begins with, and checks it.
+func (w *row) scanMark(r store.Ref, rows *rows) error {
+	var lease leaseRow
+	if err := scan(rows.values[:markColumns], []any{
+		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.lastSum, &w.headerSum, &w.sum, &w.updated,
+		&lease.Token, &lease.Holder, &lease.until, &lease.open,
+	}); err != nil {
+		return err
+	}
+	w.lease = lease.lease()
+	return w.damage(r)
 }
 
 // readHead reads the data of a head if it was not read yet.
@@ -146,12 +185,13 @@ func encodeHeader(i session.Info) (string, error) {
 }
 
 func decodeHeader(r store.Ref, header string, sum int64) (session.Info, error) {
-	i, err := session.DecodeHeader([]byte(header))
+	raw := []byte(header)
+	i, err := session.DecodeHeader(raw)
 	switch {
 	case err != nil:
 	case i.ID != r.ID || i.Tenant != r.Tenant:
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
-	case headerSum(r, header) != sum:
+	case headerSum(r, raw) != sum:
 		err = &session.InvalidError{Field: "header", Reason: "does not match its checksum"}
 	}
 	return i, store.Unreadable(r.ID, "header", err)

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -112,7 +111,7 @@ func (s *search) collectEntries(ctx context.Context, c *conn) error {
 func (s *search) count(ctx context.Context, c *conn, query string, whose []string, add func(*level, int64)) error {
 	counts := map[int64]int{}
 	for _, word := range s.query.Words {
-		err := c.each(ctx, query, []any{having(whose, word)}, func(rows *sql.Rows) error {
+		err := c.each(ctx, query, []any{having(whose, word)}, func(rows *rows) error {
 			var n int64
 			err := rows.Scan(&n)
 			counts[n]++
@@ -140,7 +139,7 @@ func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
 		return err
 	}
 	for _, log := range logs {
-		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes c WHERE log = ? AND "+searchable+" ORDER BY seq DESC", []any{log}, func(rows *sql.Rows) error {
+		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes c WHERE log = ? AND "+searchable+" ORDER BY seq DESC", []any{log}, func(rows *rows) error {
 			at, r, err := scanPlace(rows)
 			if err != nil {
 				return err
@@ -171,7 +170,7 @@ func (s *search) candidates(ctx context.Context, c *conn, l level) ([]candidate,
 		return nil, err
 	}
 	err = c.each(ctx, `SELECT p.n, p.log, p.seq, p.at FROM json_each(?) j CROSS JOIN passages p ON p.n = j.value WHERE p.trace <= ?`,
-		[]any{string(messages), s.query.Trace}, func(rows *sql.Rows) error {
+		[]any{string(messages), s.query.Trace}, func(rows *rows) error {
 			var m candidate
 			err := rows.Scan(&m.n, &m.log, &m.seq, &m.at)
 			list = append(list, m)
@@ -186,7 +185,7 @@ func (s *search) candidates(ctx context.Context, c *conn, l level) ([]candidate,
 	}
 	err = c.each(ctx, `SELECT k.id, k.tenant, k.scope, k.owner, e.updated_at FROM json_each(?) j
 CROSS JOIN memory_keys k ON k.id = j.value JOIN memory_entries e ON e.key = k.id AND e.version = k.version`,
-		[]any{string(keys)}, func(rows *sql.Rows) error {
+		[]any{string(keys)}, func(rows *rows) error {
 			var e candidate
 			err := rows.Scan(&e.n, &e.owner.Tenant, &e.owner.Scope, &e.owner.Name, &e.at)
 			if slices.Contains(s.owners, e.owner) {
@@ -227,7 +226,7 @@ func (s *search) message(ctx context.Context, c *conn, from candidate) (p store.
 	if err != nil || id == "" {
 		return store.Passage{}, false, err
 	}
-	err = c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n = ?", []any{from.n}, func(rows *sql.Rows) error {
+	err = c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n = ?", []any{from.n}, func(rows *rows) error {
 		_, r, err := scanPlace(rows)
 		if err != nil {
 			return err
@@ -244,7 +243,7 @@ func (s *search) message(ctx context.Context, c *conn, from candidate) (p store.
 
 // entry reads an entry.
 func (s *search) entry(ctx context.Context, c *conn, from candidate) (p store.Passage, found bool, err error) {
-	err = c.each(ctx, selectEntry+"AND e.version = k.version WHERE k.id = ?", []any{from.n}, func(rows *sql.Rows) error {
+	err = c.each(ctx, selectEntry+"AND e.version = k.version WHERE k.id = ?", []any{from.n}, func(rows *rows) error {
 		e, err := readEntry(rows)
 		found = true
 		p = store.Passage{

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"iter"
 	"slices"
@@ -134,7 +133,7 @@ func (v *view) unindexedLogs(ctx context.Context, mark int64) ([]int64, error) {
 		return logs, nil
 	}
 	var all []int64
-	err := v.c.each(ctx, "SELECT DISTINCT log FROM changes WHERE n > ? AND kind = ?", []any{mark, messageAdded}, func(rows *sql.Rows) error {
+	err := v.c.each(ctx, "SELECT DISTINCT log FROM changes WHERE n > ? AND kind = ?", []any{mark, messageAdded}, func(rows *rows) error {
 		var log int64
 		err := rows.Scan(&log)
 		all = append(all, log)
@@ -164,7 +163,7 @@ func (v *view) sharing(ctx context.Context, log int64) ([]*visibility, error) {
 	var sharing []*visibility
 	err := v.c.each(ctx, `SELECT id FROM sessions WHERE (log = ?1 OR log IN (SELECT log FROM lineage WHERE ancestor = ?1))
 AND tenant = ?2 AND (?3 = '' OR user_id = ?3) AND status <> ?4 ORDER BY id`,
-		[]any{log, v.tenant, user, string(session.Deleted)}, func(rows *sql.Rows) error {
+		[]any{log, v.tenant, user, string(session.Deleted)}, func(rows *rows) error {
 			var id string
 			err := rows.Scan(&id)
 			sharing = append(sharing, v.visibilityOf(id))

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -23,7 +22,7 @@ func (s *Store) Spending(ctx context.Context, tenant string, q store.SpendingQue
 	}
 	sum := store.NewSpendingSum(q)
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
-		return c.each(ctx, expenses, []any{tenant, micros(q.From)}, func(rows *sql.Rows) error {
+		return c.each(ctx, expenses, []any{tenant, micros(q.From)}, func(rows *rows) error {
 			var by store.Spender
 			var row logRow
 			if err := row.scan(rows, &by.ID, &by.Agent, &by.User, &by.Kind); err != nil {

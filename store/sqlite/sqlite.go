@@ -243,8 +243,25 @@ func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.
 	})
 }
 
-// readMark is readSession with only what says where the log ends: neither the
-// header nor the lease nor a head.
+// readOnce runs look, which executes one statement.
+func (s *Store) readOnce(ctx context.Context, look func(context.Context, *conn) error) error {
+	return s.translate(ctx, s.readers.readOnce(ctx, look))
+}
+
+// mark reads the lease of a session and what says where its log ends.
+func (s *Store) mark(ctx context.Context, r store.Ref) (w row, err error) {
+	if err := s.usable(ctx, r.Check()); err != nil {
+		return w, err
+	}
+	err = s.readOnce(ctx, func(ctx context.Context, c *conn) error {
+		w, err = c.findMark(ctx, r)
+		return err
+	})
+	return w, err
+}
+
+// readMark is readSession with only the lease and what says where the log ends:
+// neither the header nor a head.
 func (s *Store) readMark(ctx context.Context, r store.Ref, look func(context.Context, *conn, row) error) error {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return err

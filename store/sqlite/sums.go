@@ -33,7 +33,7 @@ func commitSum(last store.Sum, i store.CommitInfo) int64 {
 
 func (h head) checksum() int64 { return store.SumOf(h.version, h.seq, h.logSum, h.data) }
 
-func headerSum(r store.Ref, header string) int64 { return store.SumOf(r.Tenant, r.ID, header) }
+func headerSum(r store.Ref, header []byte) int64 { return store.SumOf(r.Tenant, r.ID, header) }
 
 func (w row) checksum(r store.Ref) int64 {
 	return store.SumOf(r.Tenant, r.ID, w.agentID, w.version, w.seq, w.last, w.forkedAt, w.lastSum, w.headerSum)
@@ -95,9 +95,9 @@ func (c *conn) sumChanges(ctx context.Context) error {
 			commit bool
 			info   store.CommitInfo
 		}
-		var rows []found
-		err := c.eachOf(ctx, `SELECT n, log, seq, version, kind, at, discarded, data, first_seq, commit_id, commit_uuid, action, actor, sealed_at
-FROM changes WHERE (log, seq) > (?, ?) ORDER BY log, seq LIMIT ?`, []any{at.log, at.seq, limit}, func(r *sql.Rows) error {
+		var batch []found
+		err := c.each(ctx, `SELECT n, log, seq, version, kind, at, discarded, data, first_seq, commit_id, commit_uuid, action, actor, sealed_at
+FROM changes WHERE (log, seq) > (?, ?) ORDER BY log, seq LIMIT ?`, []any{at.log, at.seq, limit}, func(r *rows) error {
 			var f found
 			var first, sealed sql.NullInt64
 			var id, action, actor sql.NullString
@@ -113,13 +113,13 @@ FROM changes WHERE (log, seq) > (?, ?) ORDER BY log, seq LIMIT ?`, []any{at.log,
 				}
 				f.info.ID, _ = joinID(id, packed) // what cannot be read is found when it is
 			}
-			rows = append(rows, f)
+			batch = append(batch, f)
 			return nil
 		})
 		if err != nil {
 			return 0, err
 		}
-		for _, f := range rows {
+		for _, f := range batch {
 			if f.log != at.log {
 				if chain, err = c.sumBefore(ctx, f.log); err != nil {
 					return 0, err
@@ -136,7 +136,7 @@ FROM changes WHERE (log, seq) > (?, ?) ORDER BY log, seq LIMIT ?`, []any{at.log,
 				return 0, err
 			}
 		}
-		return len(rows), nil
+		return len(batch), nil
 	})
 }
 
@@ -162,9 +162,9 @@ func (c *conn) sumSeals(ctx context.Context) error {
 	return batches(func(limit int) (int, error) {
 		var sums []int64
 		var keys [][2]int64
-		err := c.eachOf(ctx, `SELECT k.log, k.version, k.id, k.first_seq, k.last_seq, k.action, k.actor, k.at, coalesce(c.sum, 0) FROM commits k
+		err := c.each(ctx, `SELECT k.log, k.version, k.id, k.first_seq, k.last_seq, k.action, k.actor, k.at, coalesce(c.sum, 0) FROM commits k
 LEFT JOIN changes c ON c.log = k.log AND c.seq = k.last_seq WHERE (k.log, k.version) > (?, ?) ORDER BY k.log, k.version LIMIT ?`,
-			[]any{log, version, limit}, func(r *sql.Rows) error {
+			[]any{log, version, limit}, func(r *rows) error {
 				var i store.CommitInfo
 				var at, last int64
 				err := r.Scan(&log, &version, &i.ID, &i.FirstSeq, &i.LastSeq, &i.Action, &i.Actor, &at, &last)
@@ -182,11 +182,11 @@ LEFT JOIN changes c ON c.log = k.log AND c.seq = k.last_seq WHERE (k.log, k.vers
 }
 
 // sumByKey fills in the sums of a table, row by row in the order of a number.
-func (c *conn) sumByKey(ctx context.Context, query, update string, sum func(*sql.Rows) (key int64, args []any, err error)) error {
+func (c *conn) sumByKey(ctx context.Context, query, update string, sum func(*rows) (key int64, args []any, err error)) error {
 	after := int64(math.MinInt64)
 	return batches(func(limit int) (int, error) {
 		var updates [][]any
-		err := c.eachOf(ctx, query, []any{after, limit}, func(r *sql.Rows) error {
+		err := c.each(ctx, query, []any{after, limit}, func(r *rows) error {
 			key, args, err := sum(r)
 			after, updates = key, append(updates, append(args, key))
 			return err
@@ -203,7 +203,7 @@ func (c *conn) sumByKey(ctx context.Context, query, update string, sum func(*sql
 func (c *conn) sumHeads(ctx context.Context) error {
 	return c.sumByKey(ctx, `SELECT h.n, h.version, h.seq, h.data, coalesce(c.sum, 0) FROM heads h
 LEFT JOIN changes c ON c.log = h.log AND c.seq = h.seq WHERE h.n > ? ORDER BY h.n LIMIT ?`,
-		"UPDATE heads SET log_sum = ?, sum = ? WHERE n = ?", func(r *sql.Rows) (int64, []any, error) {
+		"UPDATE heads SET log_sum = ?, sum = ? WHERE n = ?", func(r *rows) (int64, []any, error) {
 			var n int64
 			var h head
 			err := r.Scan(&n, &h.version, &h.seq, &h.data, &h.logSum)
@@ -214,18 +214,18 @@ LEFT JOIN changes c ON c.log = h.log AND c.seq = h.seq WHERE h.n > ? ORDER BY h.
 func (c *conn) sumRows(ctx context.Context) error {
 	return c.sumByKey(ctx, `SELECT s.log, s.tenant, s.id, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.header, coalesce(c.sum, 0) FROM sessions s
 LEFT JOIN changes c ON c.log = s.log AND c.seq = s.last_seq WHERE s.log > ? ORDER BY s.log LIMIT ?`,
-		"UPDATE sessions SET last_sum = ?, header_sum = ?, row_sum = ? WHERE log = ?", func(r *sql.Rows) (int64, []any, error) {
+		"UPDATE sessions SET last_sum = ?, header_sum = ?, row_sum = ? WHERE log = ?", func(r *rows) (int64, []any, error) {
 			var ref store.Ref
 			var w row
 			err := r.Scan(&w.log, &ref.Tenant, &ref.ID, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.header, &w.lastSum)
-			w.headerSum = headerSum(ref, w.header)
+			w.headerSum = headerSum(ref, []byte(w.header))
 			return w.log, []any{int64(w.lastSum), w.headerSum, w.checksum(ref)}, err
 		})
 }
 
 func (c *conn) sumInbox(ctx context.Context) error {
 	return c.sumByKey(ctx, "SELECT n, log, id, data FROM inbox WHERE n > ? ORDER BY n LIMIT ?",
-		"UPDATE inbox SET sum = ? WHERE n = ?", func(r *sql.Rows) (int64, []any, error) {
+		"UPDATE inbox SET sum = ? WHERE n = ?", func(r *rows) (int64, []any, error) {
 			var n, log int64
 			var id string
 			var data []byte
@@ -237,7 +237,7 @@ func (c *conn) sumInbox(ctx context.Context) error {
 func (c *conn) sumEntries(ctx context.Context) error {
 	return c.sumByKey(ctx, `SELECT e.n, k.name, e.version, e.created_at, e.updated_at, e.session_id, e.value
 FROM memory_entries e JOIN memory_keys k ON k.id = e.key WHERE e.n > ? ORDER BY e.n LIMIT ?`,
-		"UPDATE memory_entries SET sum = ? WHERE n = ?", func(r *sql.Rows) (int64, []any, error) {
+		"UPDATE memory_entries SET sum = ? WHERE n = ?", func(r *rows) (int64, []any, error) {
 			var n int64
 			e, err := scanEntry(r, &n)
 			return n, []any{entrySum(e, nil)}, err

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 
@@ -13,7 +12,7 @@ import (
 // tagsOf returns the tags stored for a session, sorted.
 func (c *conn) tagsOf(ctx context.Context, log int64) ([]int64, error) {
 	tags := []int64{}
-	err := c.each(ctx, "SELECT tag FROM tags WHERE log = ? ORDER BY tag", []any{log}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT tag FROM tags WHERE log = ? ORDER BY tag", []any{log}, func(rows *rows) error {
 		var tag int64
 		err := rows.Scan(&tag)
 		tags = append(tags, tag)
@@ -38,7 +37,7 @@ func (c *conn) setTags(ctx context.Context, r store.Ref, log int64, sealed sessi
 	}
 	for _, tag := range want {
 		if !slices.Contains(have, tag) {
-			if _, err := c.exec(ctx, "INSERT OR REPLACE INTO tags (tenant, tag, log) VALUES (?, ?, ?)", r.Tenant, tag, log); err != nil {
+			if err := c.addTag(ctx, r.Tenant, tag, log); err != nil {
 				return err
 			}
 		}
@@ -47,11 +46,16 @@ func (c *conn) setTags(ctx context.Context, r store.Ref, log int64, sealed sessi
 	return err
 }
 
+func (c *conn) addTag(ctx context.Context, tenant string, tag, log int64) error {
+	_, err := c.exec(ctx, "INSERT OR REPLACE INTO tags (tenant, tag, log) VALUES (?, ?, ?)", tenant, tag, log)
+	return err
+}
+
 // tagMissing tags the sessions of earlier programs. One that cannot be read
 // stays without tags, so that listings find it and say so.
 func (c *conn) tagMissing(ctx context.Context) error {
 	var refs []store.Ref
-	if err := c.each(ctx, "SELECT tenant, id FROM sessions WHERE tagged = 0", nil, func(rows *sql.Rows) error {
+	if err := c.each(ctx, "SELECT tenant, id FROM sessions WHERE tagged = 0", nil, func(rows *rows) error {
 		var r store.Ref
 		err := rows.Scan(&r.Tenant, &r.ID)
 		refs = append(refs, r)

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -13,6 +12,7 @@ import (
 // tailWrite is one write to the open tail.
 type tailWrite struct {
 	next    session.Session
+	pending []session.Record // of next
 	keys    []store.Key
 	fence   int64
 	changes []change
@@ -23,7 +23,8 @@ func (s *Store) prepareTail(ctx context.Context, next session.Session, fence int
 	a := tailWrite{next: next, keys: keys, fence: fence}
 	err := s.usable(ctx, admission.CheckSession(next, keys))
 	if err == nil {
-		a.changes, a.size, err = encodeChanges(session.Unsaved(next))
+		a.pending = session.Unsaved(next)
+		a.changes, a.size, err = encodeChanges(a.pending)
 	}
 	return a, err
 }
@@ -85,11 +86,11 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 	if err := w.admit(a.next, a.fence, now); err != nil {
 		return 0, err
 	}
-	if err := admission.CheckAppend(session.Unsaved(a.next)); err != nil {
+	if err := admission.CheckAppend(a.pending); err != nil {
 		return 0, err
 	}
 	if wanted != nil {
-		if err := c.takeLease(ctx, w.log, wanted); err != nil {
+		if err := c.numberLease(ctx, wanted); err != nil {
 			return 0, err
 		}
 		w.lease = *wanted
@@ -105,16 +106,18 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 			return 0, err
 		}
 	}
-	if err := c.showRows(ctx, &w, a.next); err != nil {
-		return 0, err
+	if admission.MovesRows(a.pending) {
+		if err := c.showRows(ctx, &w, a.next); err != nil {
+			return 0, err
+		}
 	}
 	w.last, w.unfolded = a.next.Seq(), w.unfolded+a.size
 	w.sum = w.checksum(r)
-	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, since_head = ?, last_sum = ?, row_sum = ? WHERE log = ?",
-		w.last, w.live, w.unfolded, int64(w.lastSum), w.sum, w.log); err != nil {
-		return 0, err
+	set, args := "last_seq = ?, tail_live = ?, since_head = ?, last_sum = ?, row_sum = ?", []any{w.last, w.live, w.unfolded, int64(w.lastSum), w.sum}
+	if wanted != nil {
+		set, args = set+", "+leaseSet, append(args, leaseArgs(w.lease)...)
 	}
-	if err := c.setOpen(ctx, &w, w.live > 0 || a.next.Running(), session.Flush(a.next)); err != nil {
+	if err := c.setRow(ctx, &w, set, args, w.live > 0 || a.next.Running(), session.Flush(a.next)); err != nil {
 		return 0, err
 	}
 	if err := c.addKeys(ctx, w, a.keys, w.last, now); err != nil {
@@ -124,12 +127,9 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 	return w.lastSum, nil
 }
 
-// showRows puts the task and workflow rows of a session into the stored header
-// if its pending changes move them. The sum of the row is left to the caller.
+// showRows puts the task and workflow rows of a session into the stored header.
+// The sum of the row is left to the caller.
 func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error {
-	if !admission.MovesRows(session.Unsaved(next)) {
-		return nil
-	}
 	info := next.Info()
 	r := store.RefOf(next)
 	shown, err := decodeHeader(r, w.header, w.headerSum)
@@ -140,9 +140,11 @@ func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error
 	if w.header, err = encodeHeader(shown); err != nil {
 		return err
 	}
-	w.headerSum = headerSum(r, w.header)
+	w.headerSum = headerSum(r, []byte(w.header))
+	moved := filtersOf(shown)
+	w.filters.task, w.filters.workflow = moved.task, moved.workflow
 	_, err = c.exec(ctx, "UPDATE sessions SET header = ?, header_sum = ?, task_status = ?, workflow_status = ? WHERE log = ?",
-		w.header, w.headerSum, taskStatus(shown), workflowStatus(shown), w.log)
+		w.header, w.headerSum, orNull(moved.task), orNull(moved.workflow), w.log)
 	return err
 }
 
@@ -180,7 +182,7 @@ func (s *Store) unheld(ctx context.Context, tenant, condition string) ([]store.R
 	var refs []store.Ref
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, `SELECT id, lease_token, lease_holder, lease_until, lease_open FROM sessions
-WHERE tenant = ? AND `+condition+` ORDER BY id`, []any{tenant}, func(rows *sql.Rows) error {
+WHERE tenant = ? AND `+condition+` ORDER BY id`, []any{tenant}, func(rows *rows) error {
 			var id string
 			l, err := scanLease(rows, &id)
 			if err == nil && !l.Live(now) {
@@ -193,7 +195,7 @@ WHERE tenant = ? AND `+condition+` ORDER BY id`, []any{tenant}, func(rows *sql.R
 }
 
 // scanLease scans a row that ends with the columns of a lease.
-func scanLease(rows *sql.Rows, before ...any) (admission.Lease, error) {
+func scanLease(rows *rows, before ...any) (admission.Lease, error) {
 	var l leaseRow
 	err := rows.Scan(append(before, l.columns()...)...)
 	return l.lease(), err

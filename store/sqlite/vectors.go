@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -119,7 +118,7 @@ func (c *conn) waitingIn(ctx context.Context, e embedder, where, order string, a
 	var list []unembedded
 	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes c WHERE "+where+fmt.Sprintf(" AND kind = ?%d AND discarded = 0 AND ", len(args)+1)+searchable+
 		fmt.Sprintf(" AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = c.seq AND v.embedder = ?%d) ORDER BY ", len(args)+2)+order,
-		append(args, messageAdded, e.id), func(rows *sql.Rows) error {
+		append(args, messageAdded, e.id), func(rows *rows) error {
 			at, r, err := scanPlace(rows)
 			if err != nil {
 				return err
@@ -147,7 +146,7 @@ func (c *conn) waitingEntries(ctx context.Context, e embedder, limit int) ([]une
 	var list []unembedded
 	err := c.each(ctx, `SELECT e.n, e.updated_at, k.name, e.value FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version
 WHERE e.n > ? AND NOT EXISTS (SELECT 1 FROM entry_vectors v WHERE v.key = e.key AND v.embedder = ? AND v.version = e.version) ORDER BY e.n LIMIT ?`,
-		[]any{e.entries, e.id, limit}, func(rows *sql.Rows) error {
+		[]any{e.entries, e.id, limit}, func(rows *rows) error {
 			var u unembedded
 			var key string
 			var value []byte
@@ -245,7 +244,7 @@ func (c *conn) readMessages(ctx context.Context, all []embedding) error {
 		if all[i].entry {
 			continue
 		}
-		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? AND seq = ?", []any{all[i].log, all[i].seq}, func(rows *sql.Rows) error {
+		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? AND seq = ?", []any{all[i].log, all[i].seq}, func(rows *rows) error {
 			_, r, err := scanPlace(rows)
 			if m, ok := r.message(); err == nil && ok {
 				all[i].at, all[i].trace = micros(m.CreatedAt), m.Trace

@@ -164,7 +164,7 @@ func (v *view) allLogs(ctx context.Context) ([]int64, error) {
 	}
 	err := v.c.each(ctx, `WITH mine AS (SELECT log FROM sessions WHERE tenant = ? AND user_id = ? AND status <> ?)
 SELECT log FROM mine UNION SELECT ancestor FROM lineage JOIN mine USING (log)`,
-		[]any{v.tenant, v.query.User, string(session.Deleted)}, func(rows *sql.Rows) error {
+		[]any{v.tenant, v.query.User, string(session.Deleted)}, func(rows *rows) error {
 			var log int64
 			err := rows.Scan(&log)
 			logs = append(logs, log)
@@ -225,7 +225,7 @@ func (n *vectorSearch) nextPart(ctx context.Context, c *conn, logs []int64, afte
 	err = c.each(ctx, `SELECT v.log, v.seq, v.at, v.vector FROM json_each(?1) j
 CROSS JOIN message_vectors v ON v.log = j.value AND v.seq > CASE j.key WHEN 0 THEN ?2 ELSE 0 END
 WHERE v.embedder = ?3 AND v.trace <= ?4 AND v.vector IS NOT NULL`,
-		[]any{string(list), after, n.embedder, n.query.Trace}, func(rows *sql.Rows) error {
+		[]any{string(list), after, n.embedder, n.query.Trace}, func(rows *rows) error {
 			var m near
 			var vector sql.RawBytes
 			if err := rows.Scan(&m.log, &m.seq, &m.at, &vector); err != nil {
@@ -253,7 +253,7 @@ func (n *vectorSearch) compareEntries(ctx context.Context, c *conn, o store.Owne
 JOIN memory_entries e ON e.key = k.id AND e.version = k.version
 JOIN entry_vectors v ON v.key = k.id AND v.embedder = ? AND v.version = k.version
 WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND v.vector IS NOT NULL`,
-		[]any{n.embedder, o.Tenant, string(o.Scope), o.Name}, func(rows *sql.Rows) error {
+		[]any{n.embedder, o.Tenant, string(o.Scope), o.Name}, func(rows *rows) error {
 			p := store.Passage{Owner: o}
 			var at int64
 			var vector sql.RawBytes
@@ -277,7 +277,7 @@ func (n *vectorSearch) fill(ctx context.Context, c *conn, p *store.Passage) erro
 		return err
 	}
 	return c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? AND seq = ?",
-		[]any{n.view.known[p.SessionID].logAt(p.Seq), p.Seq}, func(rows *sql.Rows) error {
+		[]any{n.view.known[p.SessionID].logAt(p.Seq), p.Seq}, func(rows *rows) error {
 			_, r, err := scanPlace(rows)
 			if m, ok := r.message(); err == nil && ok {
 				p.MessageID, p.Text = m.ID, store.MessageText(m)

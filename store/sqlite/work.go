@@ -64,7 +64,7 @@ func (c *conn) waitingOf(ctx context.Context, tenant string, now time.Time, limi
 	var lists [2][]store.Waiting
 	for i, query := range []string{waitingDue, waitingInbox} {
 		list := &lists[i]
-		err := c.each(ctx, query, []any{tenant, micros(now)}, func(rows *sql.Rows) error {
+		err := c.each(ctx, query, []any{tenant, micros(now)}, func(rows *rows) error {
 			w := store.Waiting{Ref: store.Ref{Tenant: tenant}}
 			var since int64
 			lease, err := scanLease(rows, &w.Ref.ID, &w.Kind, &since)

@@ -147,46 +147,49 @@ func (c *conn) addVersion(ctx context.Context, w row, v versionWrite) error {
 }
 
 // moveRow updates a session's row to the new version. SQLite writes to every
-// index of a column that is set, so columns that hardly ever change have a
-// statement of their own, which runs only if they may have changed.
+// index of a column that is set, so columns that hardly ever change are set only
+// if they have.
 func (c *conn) moveRow(ctx context.Context, r store.Ref, w *row, v versionWrite) error {
 	i := v.sealed.Info()
-	hadTail := w.last > w.seq
 	w.version, w.seq, w.last, w.live, w.header = i.Version, i.Seq, i.Seq, 0, v.header
-	w.headerSum = headerSum(r, v.header)
+	w.headerSum = headerSum(r, []byte(v.header))
 	w.sum = w.checksum(r)
-	if _, err := c.exec(ctx, `UPDATE sessions SET version = ?, seq = ?, last_seq = ?, tail_live = 0, since_head = ?, lease_open = ?, updated_at = ?, header = ?,
-	last_sum = ?, header_sum = ?, row_sum = ? WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, !w.lease.Released, micros(i.UpdatedAt), v.header,
-		int64(w.lastSum), w.headerSum, w.sum, w.log); err != nil {
-		return err
+	set := `version = ?, seq = ?, last_seq = ?, tail_live = 0, since_head = ?, lease_open = ?, updated_at = ?, header = ?,
+	last_sum = ?, header_sum = ?, row_sum = ?`
+	args := []any{
+		i.Version, i.Seq, i.Seq, w.unfolded, !w.lease.Released, micros(i.UpdatedAt), v.header, int64(w.lastSum), w.headerSum, w.sum,
 	}
-	if err := c.setOpen(ctx, w, v.sealed.Running(), v.sealed); err != nil {
+	if now := filtersOf(i); now != w.filters {
+		w.filters = now
+		set += ", status = ?, name = ?, origin = ?, task_status = ?, workflow_status = ?"
+		args = append(args, now.status, now.name, now.origin, orNull(now.task), orNull(now.workflow))
+	}
+	if err := c.setRow(ctx, w, set, args, v.sealed.Running(), v.sealed); err != nil {
 		return err
 	}
 	if session.MayRetag(v.next) {
-		if err := c.setTags(ctx, r, w.log, v.sealed); err != nil {
-			return err
-		}
+		return c.setTags(ctx, r, w.log, v.sealed)
 	}
-	if !hadTail && !hasKind(v.changes, statusChanged, nameChanged, sessionImported, taskRowChanged, workflowRowChanged) {
-		return nil
+	return nil
+}
+
+// setRow sets columns of a session's row. If they change, it marks a session that
+// has a tail in force or a running execution, and when somebody should work on it.
+func (c *conn) setRow(ctx context.Context, w *row, set string, args []any, open bool, now session.Session) error {
+	if due := dueOf(now); open != w.open || due != w.due {
+		w.open, w.due = open, due
+		set, args = set+", open = ?, due = ?", append(args, open, due)
 	}
-	_, err := c.exec(ctx, `UPDATE sessions SET status = ?1, name = ?2, origin = ?3, task_status = ?4, workflow_status = ?5
-WHERE log = ?6 AND NOT (status = ?1 AND name = ?2 AND origin = ?3 AND task_status IS ?4 AND workflow_status IS ?5)`,
-		i.Status, i.Name, i.Origin, taskStatus(i), workflowStatus(i), w.log)
+	_, err := c.exec(ctx, "UPDATE sessions SET "+set+" WHERE log = ?", append(args, w.log)...)
 	return err
 }
 
-// setOpen marks a session that has a tail in force or a running execution, and
-// when somebody should work on it.
-func (c *conn) setOpen(ctx context.Context, w *row, open bool, now session.Session) error {
-	due := dueOf(now)
-	if open == w.open && due == w.due {
+// orNull makes NULL of an empty text.
+func orNull(text string) any {
+	if text == "" {
 		return nil
 	}
-	w.open, w.due = open, due
-	_, err := c.exec(ctx, "UPDATE sessions SET open = ?, due = ? WHERE log = ?", open, due, w.log)
-	return err
+	return text
 }
 
 // wasSaved looks for the version after a commit with an unknown outcome.
@@ -198,20 +201,6 @@ func (v versionWrite) wasSaved(ctx context.Context, c *conn) (bool, error) {
 	version := v.sealed.Version()
 	commits, err := c.commitsIn(ctx, v.next.ID(), w.log, version-1, version, 1)
 	return len(commits) == 1 && commits[0].ID == v.commit.ID, err
-}
-
-func taskStatus(i session.Info) any {
-	if i.Task == nil {
-		return nil
-	}
-	return i.Task.Status
-}
-
-func workflowStatus(i session.Info) any {
-	if i.Workflow == nil {
-		return nil
-	}
-	return i.Workflow.Status
 }
 
 // Delete removes a session for good, and of its log and its ancestors' logs all

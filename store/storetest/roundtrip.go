@@ -173,6 +173,7 @@ func executionBegins() []session.Change {
 		session.InferenceAnswered{
 			StepID: "s1", Model: "other/model", StartedAt: start(), FinishReason: "tool_calls", Cost: session.Dollars(0.25), ActiveSeconds: 1.5,
 			Usage: fullUsage(), Recalled: []string{"m0", "agent/tester/key"},
+			Reasons: []session.RecallReason{{Score: 0.75, Words: []string{"boat"}, Meaning: 0.5}, {Score: 1}},
 		},
 		message(session.Message{ID: "a1", Role: session.RoleAssistant, StepID: "s1", Trace: true, Content: session.Text("let me see"), ToolCalls: []session.ToolCall{
 			{ID: "c1", Name: "look", Arguments: []byte(`{"at":"it"}`)}}}),
