@@ -331,6 +331,61 @@ test('what is not offered is refused by its name', async () => {
   await editor.close()
 })
 
+const commandNames = ['model', 'cost', 'prune', 'retry']
+const offered = (editor) => editor.kinds('available_commands_update').at(-1)?.availableCommands.map((c) => c.name)
+
+test('commands are offered and run in place of a prompt, and a mode that is set elsewhere is shown', async () => {
+  const cwd = newFolder()
+  const editor = await startEditor()
+  const sessionId = await editor.new(cwd)
+  await until(() => offered(editor), 'the commands')
+  assert.deepEqual(offered(editor), commandNames)
+  const before = model.asked.length
+  await editor.prompt(sessionId, '/cost')
+  await editor.prompt(sessionId, '/model script/model')
+  assert.match(editor.text(), /0 tokens in, 0 out; \$.*script\/model answers\./)
+  assert.equal(model.asked.length, before, 'the model is not asked')
+  await assert.rejects(editor.prompt(sessionId, '/model nobody/model'), /nobody/)
+  await editor.prompt(sessionId, '/etc is a folder')
+  assert.match(editor.text(), /heard: \/etc is a folder$/)
+
+  const other = await startEditor()
+  await other.open(methods.session.load, cwd, sessionId)
+  await until(() => offered(other), 'the commands of a session that is loaded')
+  await other.request(methods.session.setMode, { sessionId, modeId: 'plan' })
+  await until(() => editor.kinds('current_mode_update').at(-1)?.currentModeId === 'plan', 'the mode')
+  await other.close()
+  await editor.close()
+})
+
+test('commands and modes of a session on a server', async () => {
+  const server = await startServer({ model })
+  try {
+    const env = { HOLDFAST_SERVER: server.url, HOLDFAST_KEY: server.key }
+    const editor = await startEditor({ env, flags: ['--model', 'script/model'], decide: () => 'reject_once' })
+    const { sessionId, modes } = await editor.open(methods.session.new, newFolder())
+    assert.equal(modes.currentModeId, 'default')
+    await until(() => offered(editor), 'the commands')
+    assert.deepEqual(offered(editor), commandNames)
+    await editor.prompt(sessionId, '/cost')
+    assert.match(editor.text(), /0 tokens in/)
+    await editor.request(methods.session.setMode, { sessionId, modeId: 'accept_edits' })
+    await until(() => editor.kinds('current_mode_update').at(-1)?.currentModeId === 'accept_edits', 'the mode')
+    await editor.prompt(sessionId, 'write a.txt')
+    assert.equal(readFileSync(join(server.folder, 'a.txt'), 'utf8'), 'hello\n', 'the mode allows it')
+    assert.equal(editor.asked.length, 0)
+    await editor.close()
+
+    const less = await startEditor({ env: { ...env, HOLDFAST_KEY: server.createKey('read', 'write') }, flags: ['--model', 'script/model'] })
+    const mine = await less.new(newFolder())
+    await assert.rejects(less.request(methods.session.setMode, { sessionId: mine, modeId: 'bypass_permissions' }), /approve/)
+    await less.request(methods.session.setMode, { sessionId: mine, modeId: 'plan' })
+    await less.close()
+  } finally {
+    await server.end()
+  }
+})
+
 test('the sessions of a server are an editor\'s too', async () => {
   const server = await startServer({ model })
   try {

@@ -19,29 +19,30 @@ import (
 // actions reads the body of a request as the action of that name. SendMessage
 // has a route of its own.
 var actions = map[string]func(json.RawMessage) (holdfast.Action, error){
-	"AbandonExecution":   decodeAction[holdfast.AbandonExecution],
-	"ChangeModel":        decodeAction[holdfast.ChangeModel],
-	"ChangeSystemPrompt": decodeAction[holdfast.ChangeSystemPrompt],
-	"ClearSession":       decodeAction[holdfast.ClearSession],
-	"CompleteSession":    decodeAction[holdfast.CompleteSession],
-	"ContinueExecution":  decodeAction[holdfast.ContinueExecution],
-	"DeleteSession":      decodeAction[holdfast.DeleteSession],
-	"DeleteVariable":     decodeAction[holdfast.DeleteVariable],
-	"EditBlock":          decodeAction[holdfast.EditBlock],
-	"FailSession":        decodeAction[holdfast.FailSession],
-	"PruneSession":       decodeAction[holdfast.PruneSession],
-	"RemoveMetadata":     decodeAction[holdfast.RemoveMetadata],
-	"RenameSession":      decodeAction[holdfast.RenameSession],
-	"RetryExecution":     decodeAction[holdfast.RetryExecution],
-	"RestoreSession":     decodeAction[holdfast.RestoreSession],
-	"ResumeSession":      decodeAction[holdfast.ResumeSession],
-	"RewindSession":      decodeAction[holdfast.RewindSession],
-	"SetExpiry":          decodeAction[holdfast.SetExpiry],
-	"StoreVariable":      decodeAction[holdfast.StoreVariable],
-	"SuspendSession":     decodeAction[holdfast.SuspendSession],
-	"UpdateTask":         decodeAction[holdfast.UpdateTask],
-	"WidenWindow":        decodeAction[holdfast.WidenWindow],
-	"WriteMetadata":      decodeAction[holdfast.WriteMetadata],
+	"AbandonExecution":     decodeAction[holdfast.AbandonExecution],
+	"ChangeModel":          decodeAction[holdfast.ChangeModel],
+	"ChangePermissionMode": decodeAction[holdfast.ChangePermissionMode],
+	"ChangeSystemPrompt":   decodeAction[holdfast.ChangeSystemPrompt],
+	"ClearSession":         decodeAction[holdfast.ClearSession],
+	"CompleteSession":      decodeAction[holdfast.CompleteSession],
+	"ContinueExecution":    decodeAction[holdfast.ContinueExecution],
+	"DeleteSession":        decodeAction[holdfast.DeleteSession],
+	"DeleteVariable":       decodeAction[holdfast.DeleteVariable],
+	"EditBlock":            decodeAction[holdfast.EditBlock],
+	"FailSession":          decodeAction[holdfast.FailSession],
+	"PruneSession":         decodeAction[holdfast.PruneSession],
+	"RemoveMetadata":       decodeAction[holdfast.RemoveMetadata],
+	"RenameSession":        decodeAction[holdfast.RenameSession],
+	"RetryExecution":       decodeAction[holdfast.RetryExecution],
+	"RestoreSession":       decodeAction[holdfast.RestoreSession],
+	"ResumeSession":        decodeAction[holdfast.ResumeSession],
+	"RewindSession":        decodeAction[holdfast.RewindSession],
+	"SetExpiry":            decodeAction[holdfast.SetExpiry],
+	"StoreVariable":        decodeAction[holdfast.StoreVariable],
+	"SuspendSession":       decodeAction[holdfast.SuspendSession],
+	"UpdateTask":           decodeAction[holdfast.UpdateTask],
+	"WidenWindow":          decodeAction[holdfast.WidenWindow],
+	"WriteMetadata":        decodeAction[holdfast.WriteMetadata],
 }
 
 // decodeAction reads an action. Its fields have their names in lower camel
@@ -128,6 +129,11 @@ func (s *Server) executeAction(ctx context.Context, c caller, in *actionInput) (
 	a, err := decode(body)
 	if err != nil {
 		return nil, err
+	}
+	if to, ok := a.(holdfast.ChangePermissionMode); ok {
+		if err := s.permitMode(c, to.Mode); err != nil {
+			return nil, err
+		}
 	}
 	return s.execute(ctx, c, in.SessionRef, in.WriteHeaders, a)
 }

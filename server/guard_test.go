@@ -96,6 +96,16 @@ func TestGuard_onlyApproversApprove(t *testing.T) {
 	if got := want[turn](t, n.do("POST", at+"/continue", request{key: agent}), 200); got.Reply != "done" {
 		t.Errorf("%+v", got)
 	}
+	// Nor may such a key set a mode that asks less, which would let its calls run unasked.
+	mode := func(key, mode string) reply {
+		return n.do("POST", at+"/actions/ChangePermissionMode", request{key: key, body: map[string]any{"mode": mode}})
+	}
+	for _, less := range []string{session.PermissionAcceptEdits, session.PermissionBypass, session.PermissionAllowKnown, session.PermissionDangerousOnly} {
+		refused(t, mode(agent, less), 403, "forbidden")
+	}
+	want[turn](t, mode(agent, session.PermissionPlan), 200)
+	want[turn](t, mode(n.key("default", apikey.Read, apikey.Write, apikey.Approve), session.PermissionAcceptEdits), 200)
+	refused(t, mode(agent, "never"), 403, "forbidden")
 }
 
 func TestGuard_hostsOriginsAndSizes(t *testing.T) {

@@ -17,6 +17,19 @@ func PermissionModeChanged(mode string) Change {
 	return permissionChange("permission_mode_changed", map[string]string{"mode": mode})
 }
 
+// ChangedPermissionMode returns the mode that a change sets. Others set none.
+func ChangedPermissionMode(c Change) (mode string, ok bool) {
+	e, ok := c.(TaskEvent)
+	if !ok || e.Name != "permission_mode_changed" {
+		return "", false
+	}
+	var data struct {
+		Mode string `json:"mode"`
+	}
+	err := json.Unmarshal(e.Data, &data)
+	return data.Mode, err == nil
+}
+
 // PermissionRuleAdded adds a rule. Rules of other sources than the session are
 // recorded and kept elsewhere.
 func PermissionRuleAdded(r Rule) Change {

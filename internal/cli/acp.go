@@ -70,7 +70,7 @@ func openRemote(e *setup.Env, f acp.Folder, def session.Definition) (acp.Workspa
 	if len(f.Servers) > 0 {
 		return acp.Workspace{}, &session.InvalidError{Field: "mcpServers", Reason: "the agents of a server use the tool servers of their definitions; configure none for this agent in the editor"}
 	}
-	return acp.Workspace{Sessions: e, Definition: def}, nil
+	return acp.Workspace{Sessions: e, Definition: def, Modes: true}, nil
 }
 
 // openFolder returns a runtime whose tools work in the folder of an editor's

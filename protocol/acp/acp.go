@@ -6,6 +6,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,7 +121,7 @@ func (s *server) readAll(ctx context.Context) error {
 				s.end() // nobody reads any more
 				return
 			}
-			s.answered(ctx, f)
+			s.answered(ctx, f, result)
 		})
 	}
 }
@@ -175,15 +176,23 @@ func (s *server) notified(ctx context.Context, f frame) {
 	}
 }
 
-// answered continues what was interrupted, once the editor knows the session.
-func (s *server) answered(ctx context.Context, f frame) {
+// answered says what a session offers and continues what was interrupted, once
+// the editor knows the session.
+func (s *server) answered(ctx context.Context, f frame, result any) {
+	opened, ok := result.(openResponse)
 	var in sessionRequest
-	if f.Method != "session/load" && f.Method != "session/resume" || json.Unmarshal(f.Params, &in) != nil {
+	if !ok || json.Unmarshal(f.Params, &in) != nil {
 		return
 	}
-	if t, err := s.thread(in.SessionID); err == nil {
-		t.takeUp(ctx)
+	t, err := s.thread(cmp.Or(opened.SessionID, in.SessionID))
+	if err != nil {
+		return
 	}
+	if err := t.offerCommands(); err != nil {
+		s.end() // nobody reads any more
+		return
+	}
+	t.takeUp(ctx)
 }
 
 const protocolVersion = 1

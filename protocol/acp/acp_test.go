@@ -36,6 +36,7 @@ type message struct {
 				Text string `json:"text"`
 			} `json:"content"`
 			MessageID string `json:"messageId"`
+			ModeID    string `json:"currentModeId"`
 		} `json:"update"`
 	} `json:"params"`
 }

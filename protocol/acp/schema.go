@@ -219,6 +219,26 @@ type infoUpdate struct {
 	Title string `json:"title"`
 }
 
+type commandsUpdate struct {
+	Kind     string             `json:"sessionUpdate"`
+	Commands []availableCommand `json:"availableCommands"`
+}
+
+type availableCommand struct {
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Input       *commandInput `json:"input,omitempty"`
+}
+
+type commandInput struct {
+	Hint string `json:"hint"`
+}
+
+type modeUpdate struct {
+	Kind   string `json:"sessionUpdate"`
+	ModeID string `json:"currentModeId"`
+}
+
 type permissionRequest struct {
 	SessionID string             `json:"sessionId"`
 	ToolCall  toolCall           `json:"toolCall"`

@@ -38,7 +38,7 @@ type turn struct {
 }
 
 func (s *server) newThread(id, dir string, w Workspace) *thread {
-	return &thread{Workspace: w, view: newView(s, id, dir), s: s, id: id, turns: make(chan struct{}, 1), stop: func() {}}
+	return &thread{Workspace: w, view: newView(s, id, dir, w.Modes), s: s, id: id, turns: make(chan struct{}, 1), stop: func() {}}
 }
 
 // follow shows what happens to the session from now on.
@@ -162,12 +162,22 @@ func (s *server) prompt(ctx context.Context, in promptRequest) (promptResponse, 
 		return promptResponse{}, err
 	}
 	defer t.finish(now)
-	if err := t.title(ctx, content.Text()); err != nil {
-		return promptResponse{}, err
+	command, argument, isCommand := findCommand(content)
+	if command.say != nil {
+		text, err := command.say(t, ctx, argument)
+		if err == nil {
+			err = t.say(text)
+		}
+		return promptResponse{StopReason: endTurn}, err
 	}
-	action, err := t.actionFor(ctx, content)
-	if err != nil {
-		return promptResponse{}, err
+	action := command.turn
+	if !isCommand {
+		if err := t.title(ctx, content.Text()); err != nil {
+			return promptResponse{}, err
+		}
+		if action, err = t.actionFor(ctx, content); err != nil {
+			return promptResponse{}, err
+		}
 	}
 	reason, err := t.run(ctx, asking, now, action)
 	return promptResponse{StopReason: reason}, err

@@ -17,6 +17,7 @@ type view struct {
 	s      *server
 	id     string
 	dir    string
+	modes  bool // the editor knows the permission mode
 	items  *projector.Projector
 	model  string            // that answered last
 	used   int64             // tokens of the last inference
@@ -32,9 +33,9 @@ type view struct {
 	hidden  map[string]bool // messages that the editor shows itself
 }
 
-func newView(s *server, id, dir string) *view {
+func newView(s *server, id, dir string, modes bool) *view {
 	return &view{
-		s: s, id: id, dir: dir, items: projector.New(id), drafts: map[string]string{}, broken: map[string]int{}, calls: map[string]string{},
+		s: s, id: id, dir: dir, modes: modes, items: projector.New(id), drafts: map[string]string{}, broken: map[string]int{}, calls: map[string]string{},
 		changed: make(chan struct{}), hidden: map[string]bool{},
 	}
 }
@@ -124,12 +125,24 @@ func (v *view) take(u holdfast.Update) error {
 			return err
 		}
 	}
+	if err := v.showMode(u.Record.Change); err != nil {
+		return err
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.seen = u.Record.Seq
 	close(v.changed)
 	v.changed = make(chan struct{})
 	return nil
+}
+
+// showMode sends the permission mode where a change sets it, whoever made it.
+func (v *view) showMode(c session.Change) error {
+	mode, ok := session.ChangedPermissionMode(c)
+	if !ok || !v.modes {
+		return nil
+	}
+	return v.s.update(v.id, modeUpdate{"current_mode_update", mode})
 }
 
 // caughtUp waits until the editor has been shown the changes up to a number.
