@@ -116,12 +116,16 @@ func measureTurns(b *testing.B, rt *holdfast.Runtime, id string) {
 	}
 }
 
-// A turn of a session of which nothing was pruned: the whole transcript is sent.
+// A turn of a session of which nothing was pruned: the whole transcript is sent. It
+// takes a while to write the longest: -short leaves it out.
 func BenchmarkTurn_unpruned(b *testing.B) {
 	for name, st := range agentStores(b) {
 		rt := measured(b, st)
-		for _, turns := range []int{10, 1_000} {
+		for _, turns := range []int{10, 1_000, 50_000} {
 			b.Run(fmt.Sprintf("%s/%d", name, turns), func(b *testing.B) {
+				if turns > 1_000 && testing.Short() {
+					b.Skip("writes 100,000 messages")
+				}
 				s, err := rt.Create(b.Context(), session.Definition{Name: "bench"}, holdfast.WithSeed(seedOf(turns)))
 				if err != nil {
 					b.Fatal(err)

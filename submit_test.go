@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +17,9 @@ import (
 )
 
 const (
-	requestOne = "7a0f8f0e-1111-4a4a-9a9a-000000000001"
-	requestTwo = "7a0f8f0e-2222-4a4a-9a9a-000000000002"
+	requestOne   = "7a0f8f0e-1111-4a4a-9a9a-000000000001"
+	requestTwo   = "7a0f8f0e-2222-4a4a-9a9a-000000000002"
+	requestThree = "7a0f8f0e-3333-4a4a-9a9a-000000000003"
 )
 
 func (h *house) request(s session.Session, format string, args ...any) session.Request {
@@ -70,6 +72,55 @@ func TestSubmit_keepsParentAndMetadata(t *testing.T) {
 	}
 	if m.Metadata.String("lang") != "en" || m.Metadata.String("screen") != "home" {
 		t.Errorf("metadata %v", m.Metadata)
+	}
+}
+
+// What came of a request is read by its id, by that of the request it came from,
+// and by what is said about it.
+func TestHistory_ofRequests(t *testing.T) {
+	h := open(t, nil)
+	s := h.create()
+	first := h.request(s, `{"text":"first"}`)
+	child, err := first.Child(requestThree, session.Values{"text": json.RawMessage(`"second"`)}, session.Values{"screen": json.RawMessage(`"home"`)}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []session.Request{first, child} {
+		if _, err := h.Submit(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.do(s.ID(), holdfast.SendMessage{Text: "third"})
+	for _, pruned := range []bool{false, true} { // the second time read from the log
+		if pruned {
+			h.do(s.ID(), holdfast.PruneSession{Strategy: session.PruneSliding, Limit: 1})
+		}
+		for _, c := range []struct {
+			options memory.HistoryOptions
+			want    []string
+		}{
+			{memory.HistoryOptions{Request: requestThree}, []string{"second", "hello"}},
+			{memory.HistoryOptions{Request: requestOne}, []string{"first", "hello", "second", "hello"}}, // the parent
+			{memory.HistoryOptions{Request: requestTwo}, []string{"first", "hello", "second", "hello"}}, // the root
+			{memory.HistoryOptions{Request: requestTwo, Limit: 1}, []string{"first"}},
+			{memory.HistoryOptions{Request: "unknown"}, nil},
+			{memory.HistoryOptions{Metadata: map[string]string{"screen": "home"}}, []string{"second", "hello"}},
+			{memory.HistoryOptions{Metadata: map[string]string{"screen": ""}}, nil},
+			{memory.HistoryOptions{Request: requestOne, Metadata: map[string]string{"screen": "home"}}, []string{"second", "hello"}},
+		} {
+			c.options.Order = memory.Oldest
+			page, err := h.memory(s.ID()).History(t.Context(), c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said []string
+			for _, m := range page.Messages {
+				said = append(said, m.Content.Text())
+			}
+			if !slices.Equal(said, c.want) || c.options.Limit == 0 && page.Total != len(c.want) || c.options.Limit == 1 && (page.Total != 4 || page.Next == 0) {
+				t.Errorf("pruned %t, %+v: %q, %d in all, next %d", pruned, c.options, said, page.Total, page.Next)
+			}
+		}
 	}
 }
 

@@ -177,6 +177,8 @@ func (m *handle) History(ctx context.Context, o memory.HistoryOptions) (memory.P
 	setNumber(v, "after", o.AfterSeq)
 	setFlag(v, "includeTrace", o.IncludeTrace)
 	setFlag(v, "includeCleared", o.IncludeCleared)
+	setText(v, "request", o.Request)
+	setPairs(v, "metadata", o.Metadata)
 	page, _, err := request[memory.Page](ctx, m.c, call{path: m.path("/messages"), query: v})
 	return page, err
 }
@@ -206,14 +208,18 @@ func setFlag(v url.Values, name string, set bool) {
 	}
 }
 
+func setPairs(v url.Values, name string, pairs map[string]string) {
+	for key, value := range pairs {
+		v.Add(name, key+"="+value)
+	}
+}
+
 // setFilter adds a filter. The names are those of its bounds in time.
 func setFilter(v url.Values, f memory.Filter, after, before string) {
 	for _, tag := range f.Tags {
 		v.Add("tag", tag)
 	}
-	for name, value := range f.Metadata {
-		v.Add("meta", name+"="+value)
-	}
+	setPairs(v, "meta", f.Metadata)
 	for name, at := range map[string]time.Time{after: f.After, before: f.Before} {
 		if !at.IsZero() {
 			v.Set(name, at.UTC().Format(time.RFC3339Nano))

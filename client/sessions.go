@@ -401,9 +401,7 @@ func encodeQuery(q store.Query) url.Values {
 	for _, s := range q.WorkflowStatuses {
 		v.Add("runStatus", s)
 	}
-	for key, value := range q.Metadata {
-		v.Add("metadata", key+"="+value)
-	}
+	setPairs(v, "metadata", q.Metadata)
 	for name, text := range map[string]string{
 		"agent": q.Agent, "parent": q.ParentID, "origin": string(q.Origin), "user": q.UserID, "name": q.Name,
 		"idPrefix": q.IDPrefix, "order": string(q.Order), "cursor": q.Cursor,

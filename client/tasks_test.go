@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -177,6 +178,17 @@ func TestMemory_throughTheClient(t *testing.T) {
 		t.Errorf("%+v %v", hits, err)
 	}
 	if page, err := m.History(ctx, memory.HistoryOptions{Limit: 1}); err != nil || len(page.Messages) != 1 {
+		t.Errorf("%+v %v", page, err)
+	}
+	if _, err := c.Execute(ctx, "notes", holdfast.SendMessage{Message: &session.Message{
+		Content: session.Text("from the screen"), Metadata: session.Values{"screen": json.RawMessage(`"home"`)},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := m.History(ctx, memory.HistoryOptions{Metadata: map[string]string{"screen": "home"}}); err != nil || page.Total != 2 {
+		t.Errorf("%+v %v", page, err)
+	}
+	if page, err := m.History(ctx, memory.HistoryOptions{Request: "unknown"}); err != nil || page.Total != 0 {
 		t.Errorf("%+v %v", page, err)
 	}
 	now, err := c.Info(ctx, made.ID())

@@ -324,6 +324,12 @@ type HistoryOptions struct {
 	BeforeSeq      int64 // only messages before it; 0: no bound
 	IncludeCleared bool
 	IncludeTrace   bool
+
+	// Request and Metadata select the messages of requests, and what was answered
+	// to them: of this request and those that name it as their root or parent; of
+	// requests with these texts in their metadata.
+	Request  string
+	Metadata map[string]string
 }
 
 // Check fills in defaults, or returns an InvalidError.
@@ -349,7 +355,7 @@ func (o HistoryOptions) Check() (HistoryOptions, error) {
 // (oldest first) of the next page, 0 at the end.
 type Page struct {
 	Messages []session.Message `json:"messages"`
-	Total    int               `json:"total"` // on all pages, regardless of AfterSeq and BeforeSeq
+	Total    int               `json:"total"` // on all pages: of all that is selected, regardless of AfterSeq and BeforeSeq
 	Next     int64             `json:"next"`
 }
 
@@ -357,8 +363,9 @@ type Page struct {
 func (o HistoryOptions) Cut(messages []session.Message) Page {
 	page := Page{Messages: []session.Message{}}
 	var within []session.Message
+	requested := map[string]bool{} // executions that the selected requests began
 	for _, m := range messages {
-		if m.Trace && !o.IncludeTrace {
+		if !o.requested(m, requested) || m.Trace && !o.IncludeTrace {
 			continue
 		}
 		page.Total++
@@ -375,4 +382,23 @@ func (o HistoryOptions) Cut(messages []session.Message) Page {
 		page.Next = within[o.Limit-1].Seq
 	}
 	return page
+}
+
+// requested reports whether a message is one of the selected requests, or belongs
+// to one of their executions, which it notes.
+func (o HistoryOptions) requested(m session.Message, executions map[string]bool) bool {
+	if o.Request == "" && len(o.Metadata) == 0 {
+		return true
+	}
+	if m.Role != session.RoleUser {
+		return executions[m.ExecutionID]
+	}
+	ids := []string{m.RequestID, m.RootRequestID, m.ParentRequestID}
+	if o.Request != "" && !slices.Contains(ids, o.Request) || !m.Metadata.Match(o.Metadata) {
+		return false
+	}
+	if m.ExecutionID != "" {
+		executions[m.ExecutionID] = true
+	}
+	return true
 }

@@ -141,30 +141,22 @@ func (s *Schedules) prepare(ctx context.Context, want Schedule) (Schedule, error
 	return want, nil
 }
 
-// check returns the next time of a schedule, or why it cannot be.
+// check returns the next time of a schedule, or everything that is wrong with it.
 func (s *Schedules) check(want Schedule) (time.Time, error) {
-	refuse := func(field, reason string) (time.Time, error) {
-		return time.Time{}, &session.InvalidError{Field: field, Reason: reason}
+	found := []error{session.CheckID(want.ID), session.CheckTenant(want.Tenant)}
+	refuse := func(wrong bool, field, reason string) {
+		if wrong {
+			found = append(found, &session.InvalidError{Field: field, Reason: reason})
+		}
 	}
-	if err := errors.Join(session.CheckID(want.ID), session.CheckTenant(want.Tenant)); err != nil {
-		return time.Time{}, err
-	}
-	switch {
-	case len(want.ID) > maxID:
-		return refuse("id", fmt.Sprintf("is longer than %d bytes", maxID))
-	case strings.HasPrefix(want.Tenant, "holdfast-"):
-		return refuse("tenant", `names that begin with "holdfast-" are reserved`)
-	case (want.SessionID == "") == (want.Agent == nil):
-		return refuse("sessionId", "give a session or an agent, one of the two")
-	case strings.TrimSpace(want.Text) == "":
-		return refuse("text", "is blank")
-	case len(want.Text) > maxText:
-		return refuse("text", fmt.Sprintf("is longer than %d bytes", maxText))
-	case !slices.Contains([]CatchUp{Skip, One, All}, want.CatchUp):
-		return refuse("catchUp", fmt.Sprintf("%q is not skip, one or all", want.CatchUp))
-	}
+	refuse(len(want.ID) > maxID, "id", fmt.Sprintf("is longer than %d bytes", maxID))
+	refuse(strings.HasPrefix(want.Tenant, "holdfast-"), "tenant", `names that begin with "holdfast-" are reserved`)
+	refuse((want.SessionID == "") == (want.Agent == nil), "sessionId", "give a session or an agent, one of the two")
+	refuse(strings.TrimSpace(want.Text) == "", "text", "is blank")
+	refuse(len(want.Text) > maxText, "text", fmt.Sprintf("is longer than %d bytes", maxText))
+	refuse(!slices.Contains([]CatchUp{Skip, One, All}, want.CatchUp), "catchUp", fmt.Sprintf("%q is not skip, one or all", want.CatchUp))
 	cron, zone, err := want.times()
-	if err != nil {
+	if err := errors.Join(append(found, err)...); err != nil {
 		return time.Time{}, err
 	}
 	return session.Instant(cron.Next(s.now().In(zone))), nil
@@ -174,10 +166,10 @@ func (s *Schedules) check(want Schedule) (time.Time, error) {
 func (w Schedule) times() (Cron, *time.Location, error) {
 	zone, err := time.LoadLocation(w.Zone)
 	if err != nil {
-		return Cron{}, nil, &session.InvalidError{Field: "zone", Reason: fmt.Sprintf("%q is no time zone known here; try UTC or Europe/Berlin", w.Zone)}
+		err = &session.InvalidError{Field: "zone", Reason: fmt.Sprintf("%q is no time zone known here; try UTC or Europe/Berlin", w.Zone)}
 	}
-	cron, err := ParseCron(w.Cron)
-	return cron, zone, err
+	cron, wrong := ParseCron(w.Cron)
+	return cron, zone, errors.Join(wrong, err)
 }
 
 // List returns the schedules of a tenant, those of all tenants for "", by id.

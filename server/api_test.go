@@ -189,6 +189,7 @@ func TestRequests_badOnesAreRefusedAndChangeNothing(t *testing.T) {
 		{"POST", at + "/actions/RenameSession", `{"to":5}`, 422, "invalid"},
 		{"POST", at + "/actions/RenameSession", `[]`, 422, "invalid"},
 		{"POST", at + "/messages?onBusy=maybe", `{"text":"x"}`, 422, "invalid"},
+		{"GET", at + "/messages?metadata=screen", nil, 422, "invalid"},
 		{"POST", at + "/continue", nil, 422, "nothing_to_do"},
 		{"POST", at + "/rewind", `{"to":9}`, 422, "invalid"},
 		{"POST", at + "/actions/Explode", nil, 404, "not_found"},
@@ -212,6 +213,9 @@ func TestRequests_badOnesAreRefusedAndChangeNothing(t *testing.T) {
 		p := refused(t, n.do(tt.method, tt.path, request{body: tt.body}), tt.status, tt.code)
 		if t.Failed() {
 			t.Fatalf("%s %s %v: %+v", tt.method, tt.path, tt.body, p)
+		}
+		if tt.body == `{"from":"x"}` && !strings.Contains(p.Detail, "known are to") {
+			t.Errorf("the known fields are not named: %s", p.Detail)
 		}
 	}
 	if i := want[session.Info](t, n.do("GET", at+"?view=info", request{}), 200); i.Version != 1 {

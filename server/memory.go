@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -53,25 +52,12 @@ type MemoryRef struct {
 // Labelled is the part of a request that asks for labels.
 type Labelled struct {
 	Tag  []string `query:"tag,explode" doc:"Tags; all of them"`
-	Meta []string `query:"meta,explode" doc:"Pairs of metadata, as name=value; all of them"`
-}
-
-// metadata reads the pairs.
-func (in Labelled) metadata() (map[string]string, error) {
-	pairs := map[string]string{}
-	for _, text := range in.Meta {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, &session.InvalidError{Field: "meta", Reason: fmt.Sprintf("%s is not name=value", quoteShort(text))}
-		}
-		pairs[name] = value
-	}
-	return pairs, nil
+	Meta []string `query:"meta,explode" doc:"Pairs of metadata, as key=value; all of them"`
 }
 
 func (in Labelled) filter(after, before time.Time) (memory.Filter, error) {
-	pairs, err := in.metadata()
-	return memory.Filter{Tags: in.Tag, Metadata: pairs, After: after, Before: before}, err
+	metadata, err := pairs("meta", in.Meta)
+	return memory.Filter{Tags: in.Tag, Metadata: metadata, After: after, Before: before}, err
 }
 
 func (in MemoryRef) handle(ctx context.Context, c caller) (memory.Handle, memory.Scope, error) {
@@ -242,11 +228,11 @@ type putInput struct {
 
 // labels adds the labels of what is stored.
 func (in putInput) labels(opts []memory.Option) ([]memory.Option, error) {
-	pairs, err := in.metadata()
+	metadata, err := pairs("meta", in.Meta)
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, memory.Tags(in.Tag...), memory.Metadata(pairs))
+	opts = append(opts, memory.Tags(in.Tag...), memory.Metadata(metadata))
 	if in.TTL == "" {
 		return opts, nil
 	}

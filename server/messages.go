@@ -202,6 +202,9 @@ type historyInput struct {
 	Order          string `query:"order" enum:"newest,oldest" default:"newest"`
 	IncludeTrace   bool   `query:"includeTrace" doc:"Also tool calls and their results"`
 	IncludeCleared bool   `query:"includeCleared" doc:"Also what a clear or a rewind removed"`
+
+	Request  string   `query:"request" doc:"Only this request, those that name it as their root or parent, and the answers to them"`
+	Metadata []string `query:"metadata,explode" doc:"Only requests with this metadata, as key=value, several times for several keys, and the answers to them"`
 }
 
 type historyOutput struct{ Body memory.Page }
@@ -211,13 +214,17 @@ func history(ctx context.Context, c caller, in *historyInput) (*historyOutput, e
 	if err != nil {
 		return nil, err
 	}
+	metadata, err := pairs("metadata", in.Metadata)
+	if err != nil {
+		return nil, err
+	}
 	m, err := c.rt.Memory(ctx, i.ID)
 	if err != nil {
 		return nil, err
 	}
 	page, err := m.History(ctx, memory.HistoryOptions{
 		Limit: in.Limit, Order: memory.Order(in.Order), BeforeSeq: in.Before, AfterSeq: in.After,
-		IncludeTrace: in.IncludeTrace, IncludeCleared: in.IncludeCleared,
+		IncludeTrace: in.IncludeTrace, IncludeCleared: in.IncludeCleared, Request: in.Request, Metadata: metadata,
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,6 +51,10 @@ func TestSchedules_areCreatedPausedAndDeleted(t *testing.T) {
 		{"cron": "@daily", "agent": "echo", "text": "x", "zone": "Nowhere"},
 	} {
 		refused(t, n.do("POST", "/v1/schedules", request{body: bad}), 422, "invalid")
+	}
+	p := refused(t, n.do("POST", "/v1/schedules", request{body: map[string]any{"cron": "never", "agent": "echo", "text": " ", "zone": "Nowhere"}}), 422, "invalid")
+	if fields := fmt.Sprint(p.Errors); strings.Count(fields, "{") != 3 || !strings.Contains(fields, "text") || !strings.Contains(fields, "zone") || !strings.Contains(fields, "cron") {
+		t.Errorf("not everything is listed: %+v", p)
 	}
 }
 

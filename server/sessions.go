@@ -270,17 +270,24 @@ func (in *listInput) query() (store.Query, error) {
 	q.ParentID, q.Origin, q.Name, q.IDPrefix = in.Parent, session.Origin(in.Origin), in.Name, in.IDPrefix
 	q.CreatedAfter, q.CreatedBefore, q.UpdatedAfter, q.UpdatedBefore = in.CreatedAfter, in.CreatedBefore, in.UpdatedAfter, in.UpdatedBefore
 	q.IncludeDeleted, q.Order, q.Limit, q.Cursor = in.IncludeDeleted, store.Order(in.Order), in.Limit, in.Cursor
-	for _, pair := range in.Metadata {
-		key, value, ok := strings.Cut(pair, "=")
+	var err error
+	q.Metadata, err = pairs("metadata", in.Metadata)
+	return q, err
+}
+
+// pairs reads a parameter that is given as key=value, several times.
+func pairs(name string, texts []string) (read map[string]string, err error) {
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return q, &session.InvalidError{Field: "metadata", Reason: fmt.Sprintf("%s is not key=value", quoteShort(pair))}
+			return nil, &session.InvalidError{Field: name, Reason: fmt.Sprintf("%s is not key=value", quoteShort(text))}
 		}
-		if q.Metadata == nil {
-			q.Metadata = map[string]string{}
+		if read == nil {
+			read = map[string]string{}
 		}
-		q.Metadata[key] = value
+		read[key] = value
 	}
-	return q, nil
+	return read, nil
 }
 
 type listOutput struct{ Body sessionPage }

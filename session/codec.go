@@ -170,7 +170,7 @@ func openDocument(format string, data []byte) (document, error) {
 		FormatVersion int    `json:"formatVersion"`
 	}
 	if err := json.Unmarshal(data, &probe); err != nil {
-		return document{}, decodeProblem("document", err)
+		return document{}, decodeProblemOf("document", data, err)
 	}
 	switch {
 	case probe.Format == "":

@@ -74,6 +74,19 @@ func TestDecode_refusesByName(t *testing.T) {
 	}
 }
 
+func TestDecode_saysThatADocumentWasCutOff(t *testing.T) {
+	t.Parallel()
+	good := document(t, sampleSession(t))
+	for n := 0; n < len(good)-1; n += 3 {
+		if _, err := session.Decode(good[:n]); err == nil || !strings.Contains(err.Error(), "it ends too early") {
+			t.Fatalf("the first %d bytes: %v", n, err)
+		}
+	}
+	if _, err := session.Decode(append(good[:len(good)-1:len(good)-1], ']')); err == nil || strings.Contains(err.Error(), "it ends too early") {
+		t.Errorf("a wrong end: %v", err)
+	}
+}
+
 func TestDecode_newerFormatIsRefusedAsSuch(t *testing.T) {
 	t.Parallel()
 	raw := bytes.Replace(document(t, sampleSession(t)), []byte(`"formatVersion":1`), []byte(`"formatVersion":2,"novelty":{}`), 1)

@@ -29,15 +29,24 @@ func (e *DefinitionError) Error() string {
 		source += " " + quoted(e.Source)
 	}
 	if len(e.Problems) == 1 {
-		return fmt.Sprintf("%s: %s: %s", source, e.Problems[0].Field, e.Problems[0].Message)
+		return source + ": " + e.Problems[0].text()
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s has %d problems:", source, len(e.Problems))
 	for _, p := range e.Problems {
-		fmt.Fprintf(&b, "\n  %s: %s", p.Field, p.Message)
+		b.WriteString("\n  " + p.text())
 	}
 	return b.String()
 }
+
+// text returns the problem under its field, which is not said twice.
+func (p Problem) text() string {
+	if strings.HasPrefix(p.Message, p.Field+" ") {
+		return p.Message
+	}
+	return p.Field + ": " + p.Message
+}
+
 func (e *DefinitionError) Unwrap() error { return ErrDefinition }
 
 // SpecError is a workflow spec that cannot be taken. Pointer and Reason are the

@@ -1,6 +1,9 @@
 package session
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // The errors of rules, permissions and tasks. Their sentinels are in errors.go.
 
@@ -36,6 +39,9 @@ type TaskError struct {
 
 func (e *TaskError) Error() string {
 	text := fmt.Sprintf("task %s is %s: %v", quoted(e.ID), e.Status, e.Err)
+	if errors.Is(e.Err, ErrTaskTerminal) { // its status says so
+		text = fmt.Sprintf("task %s has ended: it is %s", quoted(e.ID), e.Status)
+	}
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -48,6 +49,19 @@ func (v Values) String(key string) string {
 		return ""
 	}
 	return s
+}
+
+// Match reports whether all keys have these strings.
+func (v Values) Match(want map[string]string) bool {
+	for key, text := range want {
+		// The raw form is looked at because JSON null decodes as "" too.
+		var have string
+		raw := v[key]
+		if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &have) != nil || have != text {
+			return false
+		}
+	}
+	return true
 }
 
 // with is a copy of the map alone: the values are never changed in place.
@@ -211,9 +225,19 @@ func DecodeStrict(what string, data []byte, into any) error {
 		return invalid(what, "is not valid UTF-8")
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return decodeProblem(what, err)
+		return decodeProblemOf(what, data, err)
 	}
 	return checkKeys(what, data, reflect.TypeOf(into))
+}
+
+// decodeProblemOf is decodeProblem where the whole text is at hand: one that was
+// cut off is said to be that, wherever in it the end came.
+func decodeProblemOf(what string, data []byte, err error) error {
+	var raw json.RawMessage
+	if end := json.NewDecoder(bytes.NewReader(data)).Decode(&raw); errors.Is(end, io.EOF) || errors.Is(end, io.ErrUnexpectedEOF) {
+		return invalid(what, "it ends too early: the rest of the JSON is missing")
+	}
+	return decodeProblem(what, err)
 }
 
 // decodeProblem turns a decoder's error into one that names the field.

@@ -3,7 +3,9 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -60,7 +62,7 @@ func (k *keys) object(fields map[string]field) error {
 		name := k.name()
 		f, ok := fields[string(name)]
 		if !ok {
-			return k.refuse(string(name), "unknown field")
+			return k.refuse(string(name), "unknown field; known are "+strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if seen&(1<<f.index) != 0 {
 			return k.refuse(f.name, "stands twice")

@@ -128,18 +128,7 @@ func (q Query) Match(i session.Info, metadata func() (session.Values, error)) (b
 		return true, nil
 	}
 	values, err := metadata()
-	if err != nil {
-		return false, err
-	}
-	for key, want := range q.Metadata {
-		// The raw form is looked at because JSON null decodes as "" too.
-		var have string
-		raw := values[key]
-		if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &have) != nil || have != want {
-			return false, nil
-		}
-	}
-	return true, nil
+	return err == nil && values.Match(q.Metadata), err
 }
 
 // Compare orders two headers.

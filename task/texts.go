@@ -51,7 +51,7 @@ const (
 	resumedText     = "Task resumed"
 	queuedText      = "Waiting for another task to end"
 	interruptedNote = "The work was broken off and can be resumed"
-	lostHolderNote  = "Whoever worked on it is gone"
+	lostHolderNote  = "The process that worked on it has ended"
 	cancelledText   = "Cancelled by user"
 
 	planSystemText  = "You plan work that an agent with tools will do. You do none of it now."

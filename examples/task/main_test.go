@@ -24,7 +24,7 @@ func TestTell_theStoryEndsWell(t *testing.T) {
 	rest := out.String()
 	for _, want := range []string{
 		"plan: read service.ini, then repair what is wrong", "→ file_read", "✓ read service.ini", "? ", "granted by you", "→ file_edit",
-		"kill -9", "Whoever worked on it is gone", "✓ repair what is wrong", "✗ the check fails", "→ file_write", "✓ the check passes",
+		"kill -9", "The process that worked on it has ended", "✓ repair what is wrong", "✗ the check fails", "→ file_write", "✓ the check passes",
 		"1 edit of service.ini", "timeout = 30",
 	} {
 		before, after, found := strings.Cut(rest, want)

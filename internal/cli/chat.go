@@ -324,7 +324,7 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 	case errors.Is(err, errWaiting):
 		c.Err.Status("left for later · your next message cancels the call")
 	case errors.Is(err, session.ErrInterrupted):
-		c.Err.Status("interrupted · nothing is lost · your next message continues it")
+		c.Err.Status("interrupted · your message is kept · it is answered together with your next one")
 	case caught != nil:
 		c.Err.Status("\ninterrupted before the answer began")
 	default:

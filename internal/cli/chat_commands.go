@@ -112,7 +112,7 @@ func chatHelp() string {
 	for _, known := range chatCommands() {
 		line(strings.TrimSpace(known.name+" "+known.takes), known.about)
 	}
-	line("Ctrl-C", "interrupt an answer; your next message continues it. At the prompt: drop the line, or leave if it is empty")
+	line("Ctrl-C", "interrupt an answer; it is given together with that to your next message. At the prompt: drop the line, or leave if it is empty")
 	line("Enter", "send; during an answer: send after it. Ctrl-C brings what was not sent back to the prompt")
 	b.WriteString("Everything else is sent to the agent, also a command after a space.")
 	return b.String()

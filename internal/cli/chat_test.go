@@ -68,7 +68,7 @@ func TestChat_aPersonsMistypedCommandIsNotSaid(t *testing.T) {
 	d.person = true
 	d.must("/hlep\n/help\n/info\n/quit\nnever said\n", "chat", "--name", "s")
 	told := d.err.String()
-	for _, want := range []string{"/hlep is not a command", "interrupt an answer; your next message", "version    1 · 0 messages"} {
+	for _, want := range []string{"/hlep is not a command", "interrupt an answer; it is given together", "version    1 · 0 messages"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in\n%s", want, told)
 		}
@@ -86,7 +86,7 @@ func TestChat_interruptedAnswerIsContinuedByTheNextMessage(t *testing.T) {
 	typed(t, keyboard, "a question")
 	d.out.wait(t, "You ")
 	d.signals <- os.Interrupt
-	d.err.wait(t, "your next message continues it")
+	d.err.wait(t, "together with your next one")
 	if err := keyboard.Close(); err != nil {
 		t.Fatal(err)
 	}

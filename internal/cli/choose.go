@@ -68,7 +68,7 @@ func (p *program) chooseChat(ctx context.Context, e *setup.Env, ref string, last
 
 // askForChat has a person choose a session by its number, or name another.
 func (p *program) askForChat(ctx context.Context, page setup.Listing) (string, error) {
-	t := terminal.Table{Head: []string{"", "ID", "TITLE", "MSGS", "UPDATED"}, Flex: 2}
+	t := terminal.Table{Head: []string{"", "ID", "TITLE", "MSGS", "UPDATED"}, Flex: 2, Spare: []string{"MSGS", "UPDATED"}}
 	for n, i := range page.Items {
 		t.Add(terminal.Styled(strconv.Itoa(n+1), terminal.Bold), terminal.Styled(display.ShortID(i.ID), terminal.Cyan), terminal.Styled(terminal.OneLine(page.TitleOf(i)), terminal.Plain),
 			terminal.Styled(strconv.Itoa(page.MessagesOf(i)), terminal.Plain), terminal.Styled(terminal.Ago(i.UpdatedAt, p.Now()), terminal.Dim))

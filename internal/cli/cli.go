@@ -102,8 +102,8 @@ restart of the machine: leave it at any moment and continue where it was.
 
 ` + refHelp + `
 
-With --server URL, ask, chat, send, run, task, sessions, pending and respond work on the sessions
-of "holdfast serve" on another machine. Files are read here; agents run there.
+With --server URL, ask, chat, send, run, task, sessions, pending and respond work on the
+sessions of "holdfast serve" on another machine. Files are read here; agents run there.
 
 Your settings are in a file, see "holdfast config". Environment: HOLDFAST_STORE the store;
 HOLDFAST_SERVER a server in its place, with HOLDFAST_KEY its key or HOLDFAST_KEY_FILE a file
@@ -111,7 +111,8 @@ that has it; HOLDFAST_MODEL the model of agents that name none; HOLDFAST_USER th
 sessions; the keys of providers, as "holdfast models list" names them; HOLDFAST_NO_WEB no tools
 that use the web, whatever else is allowed; NO_COLOR no colours; HOLDFAST_DEBUG prints a stack
 when the program fails; HOLDFAST_OFFLINE_PACE the pause between two words of the offline model,
-such as 50ms; HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is not set).
+such as 50ms; HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is
+not set).
 
 Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
 failed, 12 file or store I/O, 17 the session's state does not allow it (not found, busy,
@@ -125,7 +126,7 @@ a bug in holdfast.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.begin(cmd) },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.Store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://…, strands:DIR or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
+	flags.StringVar(&p.Store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://…, strands:DIR or inmem:\n(default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
 	p.AddServerFlags(root)
 	flags.StringVar(&p.Tenant, "tenant", "", "work with the sessions of the tenant `NAME`")
 	flags.BoolVar(&p.JSON, "json", false, "print results and errors as JSON")
@@ -146,6 +147,9 @@ a bug in holdfast.`,
 			c.Short = "help about a command"
 		case "completion":
 			c.Short = "print the script that completes commands in a shell"
+			for _, shell := range c.Commands() {
+				shell.Short = "print the script for " + shell.Name()
+			}
 		}
 	}
 	return root

@@ -251,7 +251,7 @@ func TestChat_interruptDuringAnAnswerAtATerminal(t *testing.T) {
 	s.press("a question\r")
 	s.shown.wait(t, "You ")
 	s.press("\x03")
-	s.shown.waitAfter(t, "your next message continues it", "› ")
+	s.shown.waitAfter(t, "together with your next one", "› ")
 	s.press("\x04")
 	s.ends(exitInterrupted)
 }

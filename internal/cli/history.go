@@ -17,6 +17,7 @@ import (
 func (p *program) historyCommand() *cobra.Command {
 	var (
 		o      memory.HistoryOptions
+		meta   []string
 		oldest bool
 	)
 	cmd := &cobra.Command{
@@ -25,6 +26,10 @@ func (p *program) historyCommand() *cobra.Command {
 their order. With --json: a page; its field next is the number to continue from.`,
 		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			o := o
+			var err error
+			if o.Metadata, err = parsePairs(meta); err != nil {
+				return err
+			}
 			if oldest {
 				o.Order = memory.Oldest
 			}
@@ -47,6 +52,8 @@ their order. With --json: a page; its field next is the number to continue from.
 	f.Int64Var(&o.AfterSeq, "after", 0, "only messages after number `SEQ`")
 	f.BoolVar(&o.IncludeTrace, "trace", false, "also tool calls and their results")
 	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
+	f.StringVar(&o.Request, "request", "", "only the request with this `ID`, those it led to, and the answers to them")
+	f.StringArrayVar(&meta, "meta", nil, "only requests with this metadata, `KEY=VALUE`, and the answers to them; may be repeated")
 	return cmd
 }
 

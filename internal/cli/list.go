@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-dev/holdfast/internal/display"
 	"github.com/holdfast-dev/holdfast/internal/document"
@@ -27,7 +28,7 @@ func (p *program) listCommand() *cobra.Command {
 		parent   string
 	)
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "list sessions, the last used first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, SuggestFor: []string{"tree", "forks", "children"}, Short: "list sessions, the last used first", Args: cobra.NoArgs,
 		Long: "List sessions, the last used first. With --json: an array of headers.",
 		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
 			q := q
@@ -49,7 +50,10 @@ func (p *program) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.printPage(ctx, e, page)
+			if err := p.printPage(ctx, e, page); err != nil || len(page.Items) > 0 || q.Agent == "" {
+				return err
+			}
+			return p.suggestAgent(ctx, e, q.Agent)
 		}),
 	}
 	f := cmd.Flags()
@@ -63,6 +67,22 @@ func (p *program) listCommand() *cobra.Command {
 	f.IntVar(&q.Limit, "limit", 0, "at most `N` (default 50, at most 1000)")
 	f.StringVar(&q.Cursor, "cursor", "", "start where the previous page ended")
 	return cmd
+}
+
+// suggestAgent says which agent was likely meant by one that has no sessions.
+func (p *program) suggestAgent(ctx context.Context, e *setup.Env, name string) error {
+	page, err := e.List(ctx, store.Query{Limit: 1000})
+	if err != nil {
+		return err
+	}
+	var agents []string
+	for _, i := range page.Items {
+		agents = append(agents, i.AgentName)
+	}
+	if near := document.Nearest(name, agents); near != "" && !p.JSON {
+		p.Err.Status("did you mean --agent %s?", near)
+	}
+	return nil
 }
 
 // parsePairs reads KEY=VALUE arguments.
@@ -143,7 +163,13 @@ func (p *program) printPage(ctx context.Context, e *setup.Env, page setup.Listin
 	if err := p.printListing(ctx, e, page); err != nil {
 		return err
 	}
-	if len(page.Items) == 0 && !p.JSON && len(page.Corrupt) == 0 {
+	filtered := false
+	p.Command.LocalFlags().VisitAll(func(f *pflag.Flag) { filtered = filtered || f.Changed })
+	switch {
+	case len(page.Items) > 0 || p.JSON || len(page.Corrupt) > 0:
+	case filtered:
+		p.Err.Status("no session fits; see all with: holdfast sessions list --all")
+	default:
 		p.Err.Status("no sessions here; start one with: holdfast chat")
 	}
 	for _, c := range page.Corrupt {
@@ -172,7 +198,7 @@ func (p *program) printListing(ctx context.Context, e *setup.Env, page setup.Lis
 	if len(page.Items) == 0 {
 		return nil
 	}
-	t := terminal.Table{Head: []string{"ID", "KIND", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, Flex: 2}
+	t := terminal.Table{Head: []string{"ID", "KIND", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, Flex: 2, Spare: []string{"VER", "AGENT", "COST", "MSGS", "KIND", "UPDATED", "PROGRESS"}}
 	jobs := slices.ContainsFunc(page.Items, func(i session.Info) bool { return i.Workflow != nil || i.Task != nil })
 	if jobs {
 		t.Head = slices.Insert(t.Head, 5, "PROGRESS", "COST")

@@ -102,7 +102,7 @@ func (p *program) readQuestion(ctx context.Context, args []string) (string, erro
 	}
 	text := strings.Join(parts, "\n\n")
 	if strings.TrimSpace(text) == "" {
-		return "", &session.InvalidError{Field: "question", Reason: `there is none; give it as holdfast ask "…", or through a pipe`}
+		return "", &usageError{command: "holdfast ask", err: errors.New(`there is no question; give it as holdfast ask "…", or through a pipe`)}
 	}
 	return text, nil
 }

@@ -34,22 +34,27 @@ func TestReadOnlyStore_isReadAndNotWritten(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // TempDir reports what it cannot remove
 
-	d.open = func() store.Store {
-		opened := make(chan store.Store)
+	open := func() (st store.Store, err error) {
+		done := make(chan struct{})
 		go func() { // root may write everywhere: the thread of this goroutine may not, and is not used again
+			defer close(done)
 			runtime.LockOSThread()
 			if os.Geteuid() == 0 {
 				if err := syscall.Setfsuid(65534); err != nil {
 					t.Error(err)
 				}
 			}
-			st, err := sqlite.Open(t.Context(), path, sqlite.Config{})
-			if err != nil {
-				t.Error(err)
-			}
-			opened <- st
+			st, err = sqlite.Open(t.Context(), path, sqlite.Config{})
 		}()
-		return <-opened
+		<-done
+		return st, err
+	}
+	d.open = func() store.Store {
+		st, err := open()
+		if err != nil {
+			t.Error(err)
+		}
+		return st
 	}
 	for want, line := range map[string]string{
 		"s":             "sessions list",
@@ -69,5 +74,11 @@ func TestReadOnlyStore_isReadAndNotWritten(t *testing.T) {
 		if code := d.run(strings.NewReader(""), strings.Fields(line)...); code != exitIO || !strings.Contains(d.err.String(), "can only be read") {
 			t.Errorf("%s ended with %d, want %d and why:\n%s", line, code, exitIO, d.err)
 		}
+	}
+	if err := os.Chmod(path, 0o000); err != nil { // as the file of somebody else
+		t.Fatal(err)
+	}
+	if _, err := open(); err == nil || !strings.Contains(err.Error(), "see that this user may read and write it") {
+		t.Errorf("a file that may not be read: %v", err)
 	}
 }

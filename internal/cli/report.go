@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/internal/problem"
 	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/internal/terminal"
@@ -97,6 +98,7 @@ func (p *program) hint(err error) string {
 		waits       *waitingError
 		live        *liveRunError
 		nearly      *setup.NearlyError
+		model       *setup.UnknownModelError
 	)
 	if hint := serverHint(err); hint != "" {
 		return hint
@@ -133,6 +135,8 @@ func (p *program) hint(err error) string {
 		return "use the id; see: holdfast sessions list --all"
 	case errors.As(err, &corrupt):
 		return "the file was not changed; see: holdfast doctor"
+	case errors.As(err, &model):
+		return "see the models there are: holdfast models list"
 	case errors.As(err, &nearly):
 		return fmt.Sprintf("did you mean %q?", nearly.Near)
 	case errors.As(err, &missing) && missing.What == "session" && p.Command != nil && strings.HasPrefix(p.Command.CommandPath(), "holdfast task"):
@@ -144,6 +148,9 @@ func (p *program) hint(err error) string {
 	case errors.As(err, &missing) && missing.What == foreignRun:
 		return "to import something else, name its file"
 	case errors.As(err, &missing) && missing.What == "definition":
+		if near := document.Nearest(missing.ID, missing.Available); near != "" {
+			return fmt.Sprintf("did you mean %q?", near)
+		}
 		return "see the agents there are: holdfast definitions list"
 	case errors.As(err, &missing) && missing.What == "store":
 		return "is --store right? This command makes no store; a chat, a run or a task does"

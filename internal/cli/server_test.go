@@ -99,7 +99,7 @@ func TestServer_interruptsATurn(t *testing.T) {
 	typed(t, keyboard, "hello")
 	d.out.wait(t, "You ")
 	d.signals <- os.Interrupt
-	d.err.wait(t, "your next message continues it")
+	d.err.wait(t, "together with your next one")
 	if err := keyboard.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -230,12 +230,3 @@ type printedError struct{ err error }
 func (e *printedError) Error() string { return e.err.Error() }
 
 func (e *printedError) Unwrap() error { return e.err }
-
-// terminal is the answer to a call that comes too late.
-func late(err error) (session.TaskError, bool) {
-	var ended *session.TaskError
-	if errors.As(err, &ended) {
-		return *ended, true
-	}
-	return session.TaskError{}, false
-}

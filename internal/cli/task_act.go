@@ -98,7 +98,7 @@ func (p *program) taskCancelCommand() *cobra.Command {
 		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			row, err := d.Cancel(ctx, row.ID)
 			if err != nil {
-				return p.lateOr(err)
+				return err
 			}
 			return p.said(row, "%s is %s", display.ShortID(row.ID), display.StatusText(row))
 		}),
@@ -111,7 +111,7 @@ func (p *program) taskWrapUpCommand() *cobra.Command {
 		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			row, err := d.WrapUp(ctx, row.ID)
 			if err != nil {
-				return p.lateOr(err)
+				return err
 			}
 			if status := task.Canonical(row.TaskRow); status == task.Executing || status == task.Planning {
 				return p.said(row, "%s was asked to wrap up", display.ShortID(row.ID))
@@ -139,7 +139,7 @@ func (p *program) taskFeedbackCommand() *cobra.Command {
 			}
 			id, err := d.SetStepFeedback(ctx, row.ID, f)
 			if err != nil {
-				return p.lateOr(err)
+				return err
 			}
 			if p.JSON {
 				return p.PrintJSON(map[string]string{"id": id})
@@ -212,7 +212,7 @@ func (p *program) taskModeCommand() *cobra.Command {
 		Use: "mode ID MODE", Short: "set what a task may do on its own", Args: cobra.ExactArgs(2),
 		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, args []string) error {
 			if err := d.SetMode(ctx, row.ID, args[0]); err != nil {
-				return p.lateOr(err)
+				return err
 			}
 			return p.said(row, "%s works in mode %s", display.ShortID(row.ID), args[0])
 		}),
@@ -229,7 +229,7 @@ func (p *program) taskWorkspaceCommand() *cobra.Command {
 			}
 			p.limitWorkspace(&w)
 			if err := d.x.SetWorkspace(ctx, row.ID, w); err != nil {
-				return p.lateOr(err)
+				return err
 			}
 			return p.said(row, "%s works in %s", display.ShortID(row.ID), w.Root)
 		}),
@@ -243,7 +243,7 @@ func (p *program) taskChecklistCommand() *cobra.Command {
 		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			if clearNudge {
 				if err := d.clearReminder(ctx, row); err != nil {
-					return p.lateOr(err)
+					return err
 				}
 			}
 			state, err := d.State(ctx, row.ID)

@@ -65,7 +65,7 @@ func (p *program) taskSendCommand() *cobra.Command {
 func (p *program) leave(ctx context.Context, d *taskEnv, row task.Row, text string) error {
 	id, err := d.QueueFollowUp(ctx, row.ID, session.FollowUp{Message: text})
 	if err != nil {
-		return p.lateOr(err)
+		return err
 	}
 	if p.JSON {
 		return p.PrintJSON(map[string]string{"id": id})

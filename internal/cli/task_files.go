@@ -21,7 +21,7 @@ func (p *program) taskSnapshotCommand() *cobra.Command {
 		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			seq, err := d.saveSnapshot(ctx, row)
 			if err != nil {
-				return p.lateOr(err)
+				return err
 			}
 			if p.JSON {
 				return p.PrintJSON(map[string]int64{"seq": seq})
@@ -192,7 +192,7 @@ func (p *program) taskRules(ctx context.Context, d *taskEnv, ref, verb string, r
 		err = d.RemoveRule(ctx, info.ID, rule)
 	}
 	if err != nil {
-		return p.lateOr(err)
+		return err
 	}
 	view, err := d.View(ctx, info.ID, 0)
 	if err != nil {

@@ -39,7 +39,7 @@ func (p *program) taskListCommand() *cobra.Command {
 				p.Err.Status("no tasks; begin one with: holdfast task start \"…\"")
 				return nil
 			}
-			t := &terminal.Table{Head: []string{"ID", "TITLE", "STATUS", "PROGRESS", "TURNS", "COST", "UPDATED"}, Flex: 1}
+			t := &terminal.Table{Head: []string{"ID", "TITLE", "STATUS", "PROGRESS", "TURNS", "COST", "UPDATED"}, Flex: 1, Spare: []string{"TURNS", "COST", "UPDATED", "PROGRESS"}}
 			for _, row := range rows {
 				info, turns := session.Info{Task: &row.TaskRow}, 0
 				if row.Projection != nil {

@@ -86,7 +86,7 @@ func TestTask_killedGoesOnWithoutARepeatedTool(t *testing.T) {
 		t.Errorf("it ends with %q, %q and %q", out, b.read("work", "marks"), b.read("work", "service.ini"))
 	}
 	out, _ = b.run(0, "task", "log", id)
-	b.contains(out, "task interrupted · Whoever worked on it is gone\n", " task resumed\n", "task completed\n")
+	b.contains(out, "task interrupted · The process that worked on it has ended\n", " task resumed\n", "task completed\n")
 	if n := b.asked("Make a plan"); n != 1 {
 		t.Errorf("planned %d times", n)
 	}

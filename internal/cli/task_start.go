@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,7 +114,13 @@ func (p *program) checkTaskModel(h *setup.Env, model string) error {
 			What: "a task needs a model and none is named", Remedy: "give --model or \"holdfast config set model …\", or set the key of a provider; see: holdfast models list",
 		}
 	}
-	_, err := h.Models.Model(cmp.Or(model, h.Model))
+	if model == "" {
+		return h.CheckDefaultModel()
+	}
+	_, err := h.Models.Model(model)
+	if errors.Is(err, session.ErrNotFound) {
+		return &setup.UnknownModelError{By: "--model", Err: err}
+	}
 	return err
 }
 
@@ -178,7 +183,7 @@ func (p *program) work(ctx context.Context, d *taskEnv, id string, fn func(conte
 		err = nil // the row says so
 	}
 	if err != nil {
-		return p.lateOr(err)
+		return err
 	}
 	return p.tellRow(row)
 }
@@ -218,12 +223,4 @@ func (p *program) patiently(ctx context.Context, d *taskEnv, id string, v *displ
 		r := <-done
 		return r.row, r.err
 	}
-}
-
-// lateOr is an error as it is told: of a task that has ended, where it stands.
-func (p *program) lateOr(err error) error {
-	if ended, ok := late(err); ok && !p.JSON {
-		p.Err.Status("task %s is %s", display.ShortID(ended.ID), ended.Status)
-	}
-	return err
 }

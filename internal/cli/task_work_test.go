@@ -50,7 +50,7 @@ func TestTask_blocksAndIsAnsweredFromElsewhere(t *testing.T) {
 	out, _ := b.run(0, "task", "show", id)
 	b.contains(out, "blocked", "✓ read the file", "▸ repair the file", "? ", "next: holdfast task approve")
 	_, errs = b.run(17, "task", "resume", id)
-	b.contains(errs, "task "+id[:8]+" is blocked")
+	b.contains(errs, "is blocked: the task cannot be resumed")
 	asked := b.openai.Calls().Received
 	out, _ = b.run(0, "task", "approve", id)
 	if out != "It is 30 now.\n" || b.read("work", "service.ini") != "timeout = 30\n" {
@@ -146,7 +146,10 @@ func TestTask_late(t *testing.T) {
 		{"rules", id, "add", "--tool", "shell"},
 	} {
 		_, errs := b.run(17, append([]string{"task"}, args...)...)
-		b.contains(errs, "is completed")
+		b.contains(errs, "has ended: it is completed")
+		if strings.Count(errs, "completed") != 1 {
+			t.Errorf("%q says it more than once:\n%s", args, errs)
+		}
 	}
 	b.run(0, "task", "cancel", id) // it has ended: nothing to do
 	if after, _ := b.run(0, "task", "show", id, "--json"); after != before {

@@ -83,7 +83,7 @@ func TestChat_interruptedAnswerOfAProviderIsContinued(t *testing.T) {
 	typed(t, keyboard, "how much?")
 	d.out.wait(t, "It ")
 	d.signals <- os.Interrupt
-	d.err.wait(t, "your next message continues it")
+	d.err.wait(t, "together with your next one")
 	typed(t, keyboard, "well?")
 	d.out.wait(t, "It is 42.")
 	d.err.wait(t, "saved · version 2 · 5 messages")

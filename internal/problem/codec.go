@@ -104,7 +104,15 @@ func fieldErrors(err error) []FieldError {
 		return list
 	case errors.As(err, &rule):
 		return []FieldError{{rule.Field, rule.Reason}}
-	case errors.As(err, &invalid):
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // several things at once
+		var list []FieldError
+		for _, one := range joined.Unwrap() {
+			list = append(list, fieldErrors(one)...)
+		}
+		return list
+	}
+	if errors.As(err, &invalid) {
 		return []FieldError{{invalid.Field, invalid.Reason}}
 	}
 	return nil
@@ -167,10 +175,17 @@ func (p *Problem) Err() error {
 		}
 		return spec
 	case p.is("invalid") && len(p.Errors) > 0:
-		return &session.InvalidError{Field: p.Errors[0].Field, Reason: p.Errors[0].Reason}
+		list := make([]error, len(p.Errors))
+		for i, e := range p.Errors {
+			list[i] = &session.InvalidError{Field: e.Field, Reason: e.Reason}
+		}
+		if len(list) == 1 {
+			return list[0]
+		}
+		return errors.Join(list...)
 	case p.is("rule") && len(p.Errors) > 0:
 		return &session.RuleError{Field: p.Errors[0].Field, Reason: p.Errors[0].Reason}
-	case p.is("invalid_definition"):
+	case p.is("invalid_definition") && len(p.Errors) > 0:
 		problems := make([]session.Problem, len(p.Errors))
 		for i, e := range p.Errors {
 			problems[i] = session.Problem{Field: e.Field, Message: e.Reason}

@@ -133,7 +133,35 @@ var conflictStatus = map[session.ConflictReason]int{
 
 // New makes a problem that is no error of the domain.
 func New(status int, code, detail string) *Problem {
-	return &Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
+	return &Problem{Title: titleOf(status, code), Status: status, Code: code, Detail: detail}
+}
+
+// titles are those of the codes that are not errors of the domain.
+var titles = map[string]string{
+	CodeUnauthenticated: "The request does not say who asks",
+	CodeForbidden:       "The caller may not do it",
+	CodeRateLimited:     "There are too many requests",
+	CodeWrongHost:       "The server does not answer for this host",
+	CodeCrossOrigin:     "The request comes from another site",
+	CodeNoRoute:         "There is no such address",
+	CodeBadRequest:      "The request cannot be read",
+	CodeInternal:        "The server failed",
+	CodeMediaType:       "The body has a media type that is not taken",
+	CodeIssuer:          "The issuer of the token cannot be reached",
+}
+
+// titleOf returns what kind of problem a code stands for, in words. A code that
+// only one route has is described by its status.
+func titleOf(status int, code string) string {
+	if title, ok := titles[code]; ok {
+		return title
+	}
+	for _, k := range kinds {
+		if k.code == code {
+			return k.title
+		}
+	}
+	return http.StatusText(status)
 }
 
 // Of returns the problem of an error, nil for nil. Errors of no known type are
@@ -153,7 +181,7 @@ func Of(err error) *Problem {
 			return p
 		}
 	}
-	return &Problem{Title: "The server failed", Status: http.StatusInternalServerError, Code: CodeInternal, Detail: err.Error()}
+	return &Problem{Title: titles[CodeInternal], Status: http.StatusInternalServerError, Code: CodeInternal, Detail: err.Error()}
 }
 
 // Saved reports that the request was carried out nevertheless: a version or an

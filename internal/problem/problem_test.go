@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"testing"
 	"time"
@@ -11,6 +12,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/problem"
 	"github.com/holdfast-dev/holdfast/session"
 )
+
+// Titles are sentences, whoever made the problem.
+func TestNew_hasATitleInWords(t *testing.T) {
+	t.Parallel()
+	for code, status := range map[string]int{
+		problem.CodeUnauthenticated: 401, problem.CodeForbidden: 403, problem.CodeRateLimited: 429, problem.CodeWrongHost: 421,
+		problem.CodeCrossOrigin: 403, problem.CodeNoRoute: 404, problem.CodeBadRequest: 400, problem.CodeInternal: 500,
+		problem.CodeCancelled: 499, problem.CodeMediaType: 415, problem.CodeIssuer: 503, "invalid": 422, "busy": 409,
+	} {
+		if title := problem.New(status, code, "x").Title; title == "" || title == http.StatusText(status) {
+			t.Errorf("%s has the title %q", code, title)
+		}
+	}
+}
 
 // An error that went over the wire has the type, the fields and the text it had.
 func TestProblem_errorsComeBackAsTheyWere(t *testing.T) {
@@ -27,6 +42,7 @@ func TestProblem_errorsComeBackAsTheyWere(t *testing.T) {
 		{&session.ConflictError{ID: "s-1", Reason: session.ReasonKeyReused}, 422, "conflict_key_reused"},
 		{&session.ConflictError{What: "schedule", ID: "daily", Reason: session.ReasonExists}, 409, "conflict_exists"},
 		{&session.InvalidError{Field: "limit", Reason: "-1 is negative"}, 422, "invalid"},
+		{errors.Join(&session.InvalidError{Field: "cron", Reason: "is empty"}, &session.InvalidError{Field: "text", Reason: "is blank"}), 422, "invalid"},
 		{&session.StatusError{ID: "s-1", Status: session.Failed, Action: "SendMessage"}, 409, "wrong_status"},
 		{&session.BusyError{ID: "s-1", Holder: "host/7", Until: noon}, 409, "busy"},
 		{&session.BusyError{ID: "s-1"}, 409, "busy"},

@@ -68,10 +68,23 @@ func (o *AgentSetup) CheckDefaultModel() error {
 	}
 	_, err := o.Models.Model(o.Model)
 	if errors.Is(err, session.ErrNotFound) {
-		return &UnavailableError{What: "HOLDFAST_MODEL: " + err.Error(), Remedy: "see: holdfast models list"}
+		return &UnknownModelError{By: "HOLDFAST_MODEL", Err: err}
 	}
 	return err
 }
+
+// UnknownModelError is a model that was asked for and that nobody has. By is what
+// asked for it. It counts as a definition that cannot be used, as one that names
+// such a model.
+type UnknownModelError struct {
+	By  string
+	Err error
+}
+
+func (e *UnknownModelError) Error() string { return e.By + ": " + e.Err.Error() }
+
+// Unwrap lets it match as a definition that cannot be used.
+func (e *UnknownModelError) Unwrap() []error { return []error{session.ErrDefinition, e.Err} }
 
 // ModelOf returns who answers in a session.
 func (o *AgentSetup) ModelOf(s session.Session) string {

@@ -192,6 +192,6 @@ func (p *Setup) userName() string { return cmp.Or(p.User, p.Getenv("HOLDFAST_USE
 // AddServerFlags lets every command reach a server.
 func (p *Setup) AddServerFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVar(&p.Server, "server", "", "`URL` of a server that has the sessions and runs the agents, in place of a store (default $HOLDFAST_SERVER)")
-	f.StringVar(&p.KeyFile, "key-file", "", "`FILE` with the key for the server (default $HOLDFAST_KEY_FILE; $HOLDFAST_KEY is the key itself)")
+	f.StringVar(&p.Server, "server", "", "`URL` of a server that has the sessions and runs the agents, in place of a store\n(default $HOLDFAST_SERVER)")
+	f.StringVar(&p.KeyFile, "key-file", "", "`FILE` with the key for the server\n(default $HOLDFAST_KEY_FILE; $HOLDFAST_KEY is the key itself)")
 }

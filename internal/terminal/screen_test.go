@@ -34,6 +34,23 @@ func TestTable_alignsWideCharacters(t *testing.T) {
 	}
 }
 
+func TestTable_doesWithoutColumnsWhereItIsNarrow(t *testing.T) {
+	t.Parallel()
+	tb := Table{Head: []string{"ID", "NAME", "AGENT", "UPDATED"}, Flex: 1, Spare: []string{"AGENT", "UPDATED"}}
+	tb.Add(Styled("4711", Plain), Styled("a question of some length", Plain), Styled("assistant", Plain), Styled("just now", Plain))
+	for columns, want := range map[int]string{
+		0:  "ID    NAME                       AGENT      UPDATED\n4711  a question of some length  assistant  just now\n",
+		40: "ID    NAME           AGENT      UPDATED\n4711  a question o…  assistant  just now\n",
+		30: "ID    NAME            UPDATED\n4711  a question of…  just now\n",
+		20: "ID    NAME\n4711  a question of…\n",
+		5:  "ID    NAME\n4711  a quest…\n",
+	} {
+		if got := tb.layout(NewScreen(&bytes.Buffer{}), columns); got != want {
+			t.Errorf("in %d columns:\n%s\nwant\n%s", columns, got, want)
+		}
+	}
+}
+
 func TestPrintable_cannotDriveATerminal(t *testing.T) {
 	t.Parallel()
 	if got := Printable("a\x1b[31mb\u202ec\r\td\n"); strings.ContainsAny(got, "\x1b\u202e\r") || !strings.Contains(got, "\td\n") {

@@ -47,10 +47,12 @@ func medianOf(times []time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
-// saver saves one message after the other to a session.
-func saver(b *testing.B, st *sqlite.Store, s session.Session) step {
+// saver saves one message of a kilobyte after the other to a session.
+func saver(b *testing.B, st *sqlite.Store, s session.Session) step { return saverOf(b, st, s, 1000) }
+
+func saverOf(b *testing.B, st *sqlite.Store, s session.Session, size int) step {
 	return func(i int) {
-		next, err := s.WithMessage(kilobyte(i), noon())
+		next, err := s.WithMessage(sized(i, size), noon())
 		if err == nil {
 			s, err = st.Save(b.Context(), next, store.Commit{ID: fmt.Sprintf("commit-%08d", i), Action: "SendMessage", At: noon()})
 		}
@@ -60,17 +62,16 @@ func saver(b *testing.B, st *sqlite.Store, s session.Session) step {
 	}
 }
 
-// kilobyte is a message of a kilobyte.
-func kilobyte(i int) session.Message {
-	return session.Message{ID: fmt.Sprintf("message-%08d", i), Role: session.RoleUser, Content: session.Text(strings.Repeat("words are ", 100))}
+// sized is a message of so many bytes.
+func sized(i, size int) session.Message {
+	return session.Message{ID: fmt.Sprintf("message-%08d", i), Role: session.RoleUser, Content: session.Text(strings.Repeat("words are ", size/10))}
 }
 
 // rawRow inserts a row of a kilobyte with the store's settings, which is the
 // least durable work the driver can do.
-func rawRow(b *testing.B) step {
+func rawRow(b *testing.B, st *sqlite.Store) step {
 	b.Helper()
 	pragmas := ""
-	st := benchStore(b)
 	for _, name := range []string{"page_size", "journal_mode", "synchronous", "wal_autocheckpoint", "journal_size_limit"} {
 		value, err := st.Setting(b.Context(), name)
 		if err != nil {
@@ -101,8 +102,12 @@ func rawRow(b *testing.B) step {
 }
 
 func BenchmarkSave_besideARawRow(b *testing.B) {
-	st := benchStore(b)
-	compare(b, "raw save", rawRow(b), saver(b, st, create(b, st, "s")))
+	for name, synchronous := range map[string]sqlite.Synchronous{"full": sqlite.Full, "normal": sqlite.Normal} {
+		b.Run(name, func(b *testing.B) {
+			st := open(b, filepath.Join(b.TempDir(), "sessions.db"), sqlite.Config{Synchronous: synchronous})
+			compare(b, "raw save", rawRow(b, st), saver(b, st, create(b, st, "s")))
+		})
+	}
 }
 
 // BenchmarkSave_besideLargeState has a mebibyte of state that no save touches.
@@ -217,28 +222,37 @@ func BenchmarkSave_together(b *testing.B) {
 	}
 }
 
-// BenchmarkDisk is what 1,000 saves of a kilobyte leave on the disk.
+// BenchmarkDisk is what 1,000 saves leave on the disk.
 func BenchmarkDisk(b *testing.B) {
-	var perByte float64
-	for b.Loop() {
-		path := filepath.Join(b.TempDir(), "sessions.db")
-		st, err := sqlite.Open(b.Context(), path, sqlite.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		save, content := saver(b, st, create(b, st, "s")), 0
-		for i := range 1000 {
-			save(i)
-			content += len(kilobyte(i).Content.Text())
-		}
-		if err := st.Close(); err != nil {
-			b.Fatal(err)
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			b.Fatal(err)
-		}
-		perByte = float64(info.Size()) / float64(content)
+	for _, size := range []int{500, 1000} {
+		b.Run(fmt.Sprintf("message=%d", size), func(b *testing.B) {
+			var perByte float64
+			for b.Loop() {
+				perByte = bytesOnDisk(b, size) / float64(1000*size)
+			}
+			b.ReportMetric(perByte, "bytes/byte")
+		})
 	}
-	b.ReportMetric(perByte, "bytes/byte")
+}
+
+// bytesOnDisk is the size of a database of 1,000 messages of a size.
+func bytesOnDisk(b *testing.B, size int) float64 {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "sessions.db")
+	st, err := sqlite.Open(b.Context(), path, sqlite.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	save := saverOf(b, st, create(b, st, "s"), size)
+	for i := range 1000 {
+		save(i)
+	}
+	if err := st.Close(); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(info.Size())
 }

@@ -47,7 +47,7 @@ func explain(err error, code int) error {
 	case codes.SQLITE_CORRUPT:
 		return fmt.Errorf("the database file is %w: %w", session.ErrCorrupt, err)
 	case codes.SQLITE_CANTOPEN:
-		return fmt.Errorf("the database cannot be opened: %w", err)
+		return fmt.Errorf("the database cannot be opened; see that this user may read and write it, and its folder: %w", err)
 	case codes.SQLITE_TOOBIG:
 		return fmt.Errorf("a value is more than SQLite holds: %w: %w", session.ErrTooLarge, err)
 	case codes.SQLITE_FULL:
