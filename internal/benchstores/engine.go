@@ -50,6 +50,9 @@ type openedStore struct {
 
 	// bytes returns its size on the disk. It may close the store.
 	bytes func(context.Context) (int64, error)
+	// settle does what the database does on its own a minute after many writes, if
+	// it does anything.
+	settle func(context.Context) error
 	// remove closes the store and deletes its files.
 	remove func() error
 }

@@ -19,10 +19,10 @@ import (
 func listings(ctx context.Context, b *bench) (results []Result, err error) {
 	err = b.in(ctx, setting{clients: manyClients}, func(few *openedStore) error {
 		return b.in(ctx, setting{clients: manyClients}, func(many *openedStore) error {
-			if err := createMany(ctx, few, b.few); err != nil {
+			if err := createSettled(ctx, few, b.few); err != nil {
 				return err
 			}
-			if err := createMany(ctx, many, b.sessions); err != nil {
+			if err := createSettled(ctx, many, b.sessions); err != nil {
 				return err
 			}
 			took, err := interleave(ctx, b.reads/10, b.reads, listPage(many), listPage(few))
@@ -35,6 +35,14 @@ func listings(ctx context.Context, b *bench) (results []Result, err error) {
 		})
 	})
 	return results, err
+}
+
+// createSettled creates sessions, and waits until the database knows how many it has.
+func createSettled(ctx context.Context, st *openedStore, n int) error {
+	if err := createMany(ctx, st, n); err != nil || st.settle == nil {
+		return err
+	}
+	return st.settle(ctx)
 }
 
 // listPage reads the newest page.

@@ -85,6 +85,10 @@ func (d database) open(ctx context.Context, s setting) (*openedStore, error) {
 				WHERE n.nspname = $1 AND c.relkind = 'r'`, name).Scan(&size)
 			return size, err
 		},
+		settle: func(ctx context.Context) error {
+			_, err := d.admin.Exec(ctx, "ANALYZE "+name+".sessions, "+name+".listing")
+			return err
+		},
 		remove: func() error { return errors.Join(st.Close(), drop()) },
 	}, nil
 }
