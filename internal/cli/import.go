@@ -162,7 +162,7 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 	}
 	s, err := session.Decode(document)
 	var wrong *session.InvalidError
-	if errors.As(err, &wrong) && wrong.Field == "format" {
+	if object := bytes.HasPrefix(bytes.TrimSpace(document), []byte("{")); !object || errors.As(err, &wrong) && wrong.Field == "format" {
 		return s, foreign.Report{}, &session.InvalidError{Field: "file", Reason: "it has no format that is known; see: holdfast import --help"}
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -165,7 +166,8 @@ func findImported(ctx context.Context, e *setup.Env, s session.Session) (session
 }
 
 // sameContent reports whether two sessions have the same name, agent, messages
-// and memory.
+// and memory. Times do not count: where a file has none, they are those of the
+// import.
 func sameContent(a, b session.Session) (bool, error) {
 	var contents [2][]byte
 	for i, s := range []session.Session{a, b} {
@@ -175,6 +177,9 @@ func sameContent(a, b session.Session) (bool, error) {
 			Messages   []session.Message
 			Memory     map[string]json.RawMessage
 		}{s.Info().Name, s.Definition(), s.Messages(), map[string]json.RawMessage{}}
+		for m := range content.Messages {
+			content.Messages[m].CreatedAt = time.Time{}
+		}
 		for key, v := range s.Variables() {
 			content.Memory[key] = v.Value
 		}
