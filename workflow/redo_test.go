@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/llm"
@@ -13,10 +14,13 @@ import (
 
 // counting answers with how often it was asked the same.
 func counting() func(llm.Request) (llm.Response, error) {
-	answer := map[string]int{}
+	var mu sync.Mutex
+	times := map[string]int{}
 	return func(r llm.Request) (llm.Response, error) {
-		answer[input(r)]++
-		return said(fmt.Sprintf("%s %d", input(r), answer[input(r)])), nil
+		mu.Lock()
+		defer mu.Unlock()
+		times[input(r)]++
+		return said(fmt.Sprintf("%s %d", input(r), times[input(r)])), nil
 	}
 }
 
