@@ -106,9 +106,14 @@ func (p *scanner) string(into *string) bool {
 		}
 		switch c := p.text[p.at]; {
 		case c == '"':
-			*into = p.text[begin:p.at]
+			text := p.text[begin:p.at]
 			p.at++
-			return !escaped || json.Unmarshal([]byte(p.text[begin-1:p.at]), into) == nil
+			ok := true
+			if escaped {
+				text, ok = unescape(p.text[begin-1 : p.at])
+			}
+			*into = text
+			return ok
 		case c == '\\':
 			escaped = true
 			p.at++
@@ -117,6 +122,13 @@ func (p *scanner) string(into *string) bool {
 		}
 	}
 	return false
+}
+
+// unescape is the value of a JSON string. It has a variable of its own, because
+// what is passed to encoding/json is allocated.
+func unescape(quoted string) (text string, ok bool) {
+	err := json.Unmarshal([]byte(quoted), &text)
+	return text, err == nil
 }
 
 // plainLength is how many bytes of a text, eight at a time, are neither quotes nor
@@ -152,9 +164,15 @@ func (p *scanner) number(into *int64) bool {
 	return err == nil
 }
 
+// time reads a time as UnmarshalText does, which would allocate.
 func (p *scanner) time(into *time.Time) bool {
 	var text string
-	return p.string(&text) && into.UnmarshalText([]byte(text)) == nil
+	if !p.string(&text) {
+		return false
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	*into = t
+	return err == nil
 }
 
 // object reads an object whose fields the caller knows, each at most once.

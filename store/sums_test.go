@@ -44,6 +44,19 @@ func TestSum_nextIsStable(t *testing.T) {
 	}
 }
 
+// The sum of a row is checked for every session of a listing.
+func TestSumOf_allocatesNothing(t *testing.T) { //nolint:paralleltest // it counts allocations
+	r := store.Logged{Seq: 1_000_000, Kind: "message_added"}
+	if n := testing.AllocsPerRun(100, func() {
+		r.Seq++
+		if store.SumOf(r.Kind, r.Seq, store.Sum(r.Seq)) == 0 {
+			t.Fatal("no sum")
+		}
+	}); n != 0 {
+		t.Errorf("a sum makes %v allocations", n)
+	}
+}
+
 // A load follows every record it reads, so following one must cost nothing.
 func TestSum_followingAllocatesNothing(t *testing.T) { //nolint:paralleltest // it counts allocations
 	r := store.Logged{Seq: 1, Version: 1, Kind: "message_added", Body: []byte(`{"seq":1}`)}

@@ -219,6 +219,18 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
+// BenchmarkList_all lists a thousand sessions on one page.
+func BenchmarkList_all(b *testing.B) {
+	st := filled(b, 1_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		page, err := st.List(b.Context(), session.DefaultTenant, store.Query{Limit: 1_000})
+		if err != nil || len(page.Items) != 1_000 {
+			b.Fatal(len(page.Items), err)
+		}
+	}
+}
+
 // BenchmarkList_metadata finds one session among many by its metadata; each of
 // the others has metadata of its own.
 func BenchmarkList_metadata(b *testing.B) {

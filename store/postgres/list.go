@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -54,7 +55,7 @@ type listing struct {
 	corrupt []*session.CorruptError
 }
 
-// listed is a row that may be listed.
+// listed is a row that may be listed. Its header is good until the next row.
 type listed struct {
 	headerRow
 	CreatedAt time.Time
@@ -62,8 +63,13 @@ type listed struct {
 	Since     [][]byte // and the changes since: only where metadata is asked for
 }
 
-func (l *listed) columns() []any {
-	return append(l.headerRow.columns(), &l.CreatedAt, &l.Head, &l.Since)
+func (l *listed) columns(metadata bool) []any {
+	into := append(l.headerRow.columns(), &l.CreatedAt)
+	into[2], into[3] = (*pgtype.DriverBytes)(&l.Header), (*pgtype.DriverBytes)(&l.HeaderSum)
+	if metadata {
+		into = append(into, &l.Head, &l.Since)
+	}
+	return into
 }
 
 // metadata is that of the last version.
@@ -131,7 +137,7 @@ func (l *listing) run(ctx context.Context, tx pgx.Tx) error {
 		}
 		looked := 0
 		var row listed
-		_, err = pgx.ForEachRow(rows, row.columns(), func() error {
+		_, err = pgx.ForEachRow(rows, row.columns(len(l.query.Metadata) > 0), func() error {
 			looked++
 			l.add(&row)
 			return nil
@@ -139,18 +145,21 @@ func (l *listing) run(ctx context.Context, tx pgx.Tx) error {
 		if err != nil {
 			return err
 		}
+		l.position = &store.Position{Time: session.Instant(row.UpdatedAt), ID: row.ID}
+		if l.query.Order == store.CreatedDesc {
+			l.position.Time = session.Instant(row.CreatedAt)
+		}
 		if looked <= l.query.Limit || len(l.items) > l.query.Limit {
 			return nil
 		}
 	}
 }
 
+// likelyFull is from how many sessions on a page takes memory for all it can hold.
+const likelyFull = 64
+
 // add puts a row on the page if it matches.
 func (l *listing) add(row *listed) {
-	l.position = &store.Position{Time: session.Instant(row.UpdatedAt), ID: row.ID}
-	if l.query.Order == store.CreatedDesc {
-		l.position.Time = session.Instant(row.CreatedAt)
-	}
 	if l.reported(row.ID) {
 		return
 	}
@@ -163,6 +172,9 @@ func (l *listing) add(row *listed) {
 	case err != nil:
 		l.report(row.ID, err)
 	case fits && len(l.items) <= l.query.Limit:
+		if len(l.items) == likelyFull {
+			l.items = slices.Grow(l.items, l.query.Limit+1)
+		}
 		l.items = append(l.items, info)
 	}
 }
@@ -184,9 +196,9 @@ func (l *listing) statement() (string, pgx.NamedArgs) {
 		order, first = "l.updated_slot DESC, s.updated_at DESC, s.id", "l.updated_slot DESC"
 		c.after(l.position, "l.updated_slot <= @after_slot AND (s.updated_at < @after_at OR s.updated_at = @after_at AND s.id > @after_id)")
 	}
-	head := "NULL::bytea, NULL::bytea[]"
+	columns := headerColumns + ", l.created_at"
 	if len(q.Metadata) > 0 {
-		head = sinceSnapshot
+		columns += ", " + sinceSnapshot
 	}
 	from, where := "listing l", slices.Concat(c.texts, c.ofSessions, []string{"s.tenant = @tenant"})
 	if first != "" && len(c.ofSessions) == 0 && len(q.Metadata) == 0 {
@@ -197,8 +209,8 @@ func (l *listing) statement() (string, pgx.NamedArgs) {
 			strings.Join(c.texts, " AND "), first)
 		where = []string{"s.tenant IS NOT DISTINCT FROM @tenant"}
 	}
-	return fmt.Sprintf(`SELECT %s, l.created_at, %s FROM %s JOIN sessions s ON s.sid = l.sid WHERE %s ORDER BY %s LIMIT @limit`,
-		headerColumns, head, from, strings.Join(where, " AND "), order), c.args
+	return fmt.Sprintf(`SELECT %s FROM %s JOIN sessions s ON s.sid = l.sid WHERE %s ORDER BY %s LIMIT @limit`,
+		columns, from, strings.Join(where, " AND "), order), c.args
 }
 
 // after adds the condition that a row comes after a position, if there is one.

@@ -31,17 +31,17 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	err = s.write(ctx, &request{
 		ref: r, commitID: c.ID,
 		do: func(ctx context.Context, conn *conn) (err error) {
-			history, shared, err := conn.creatable(ctx, r, next)
+			parent, err := conn.creatable(ctx, r, next)
 			if err != nil {
 				return err
 			}
 			made = v
-			if !shared {
+			if parent.log == 0 {
 				if made, err = v.rooted(mustShare); err != nil {
 					return err
 				}
 			}
-			last, err = s.insert(ctx, conn, r, made, history)
+			last, err = s.insert(ctx, conn, r, made, parent)
 			return err
 		},
 		saved: v.wasSaved,
@@ -52,9 +52,9 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	return s.warm.Keep(made.sealed, last), nil
 }
 
-// creatable checks whether a session can be created and returns the stretches of
-// its parent's log that it shares, if the parent exists.
-func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session) (history []stretch, shared bool, err error) {
+// creatable checks whether a session can be created and returns the stretch of
+// its parent's own log that it shares, none if the parent does not exist.
+func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session) (stretch, error) {
 	var one int
 	exists, err := c.one(ctx, "SELECT 1 FROM sessions WHERE tenant = ? AND id = ?", []any{r.Tenant, r.ID}, &one)
 	if err == nil {
@@ -62,24 +62,17 @@ func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session)
 	}
 	of, isFork := admission.ParentOf(next)
 	if err != nil || !isFork {
-		return nil, false, err
+		return stretch{}, err
 	}
 	parent, found, err := c.find(ctx, of.Ref, 0)
 	if err != nil || !found || parent.agentID != of.AgentID {
-		return nil, false, err
+		return stretch{}, err
 	}
 	found, err = c.hasCommit(ctx, parent.log, of.At.Version, of.At.Seq)
 	if err != nil || !found {
-		return nil, false, err
+		return stretch{}, err
 	}
-	parts, err := c.history(ctx, parent, parent.seq)
-	for _, p := range parts {
-		if p.after < of.At.Seq {
-			p.upTo = min(p.upTo, of.At.Seq)
-			history = append(history, p)
-		}
-	}
-	return history, true, err
+	return stretch{log: parent.log, after: parent.forkedAt, upTo: of.At.Seq}, nil
 }
 
 // rooted returns the version with a log of its own.
@@ -91,18 +84,13 @@ func (v versionWrite) rooted(mustShare bool) (versionWrite, error) {
 	return prepareSave(next, v.commit)
 }
 
-// insert writes a new session that continues the stretches it shares, and
+// insert writes a new session that continues the stretch it shares, if any, and
 // returns the sum of its last record.
-func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite, history []stretch) (store.Sum, error) {
-	w := row{}
-	if len(history) > 0 {
-		w.forkedAt = history[len(history)-1].upTo
-	}
-	w.seq = w.forkedAt
+func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite, parent stretch) (store.Sum, error) {
+	w := row{seq: parent.upTo, forkedAt: parent.upTo}
 	i := v.sealed.Info()
 	now := filtersOf(i)
-	if len(history) > 0 {
-		parent := history[len(history)-1]
+	if parent.log != 0 {
 		if _, err := c.one(ctx, "SELECT sum FROM changes WHERE log = ? AND seq = ?", []any{parent.log, parent.upTo}, (*int64)(&w.lastSum)); err != nil {
 			return 0, err
 		}
@@ -130,8 +118,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 			return 0, err
 		}
 	}
-	for _, p := range history {
-		if _, err := c.exec(ctx, "INSERT INTO lineage (log, after_seq, upto_seq, ancestor) VALUES (?, ?, ?, ?)", w.log, p.after, p.upTo, p.log); err != nil {
+	if parent.log != 0 {
+		if _, err := c.exec(ctx, `INSERT INTO lineage (log, after_seq, upto_seq, ancestor)
+SELECT ?1, after_seq, upto_seq, ancestor FROM lineage WHERE log = ?2 UNION ALL SELECT ?1, ?3, ?4, ?2`,
+			w.log, parent.log, parent.after, parent.upTo); err != nil {
 			return 0, err
 		}
 	}
