@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
@@ -241,20 +242,20 @@ func (f forgetful) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error)
 }
 
 func TestCancel_isNoticedWhereNewsWereMissed(t *testing.T) {
-	reached := make(chan struct{}, 1)
-	st := forgetful{inmem.New(inmem.Config{}), make(chan struct{}, 2)}
-	h := open(t, func(c *holdfast.Config) {
-		c.Store, c.Models, c.Lease = st, llm.Map{"demo": hanging(reached)}, 90*time.Millisecond
+	synctest.Test(t, func(t *testing.T) { // time passes when everybody waits: no lease runs out on a slow machine
+		reached := make(chan struct{}, 1)
+		st := forgetful{inmem.New(inmem.Config{}), make(chan struct{}, 2)}
+		h := open(t, func(c *holdfast.Config) { c.Store, c.Models = st, llm.Map{"demo": hanging(reached)} })
+		s := h.create()
+		done := h.sending(s.ID(), "first")
+		<-reached
+		<-st.looked // before the model was asked
+		<-st.looked // beside the call: nothing is there yet
+		if err := h.Cancel(t.Context(), s.ID()); err != nil {
+			t.Fatal(err)
+		}
+		wantStopped(t, soon(t, done))
 	})
-	s := h.create()
-	done := h.sending(s.ID(), "first")
-	<-reached
-	<-st.looked // before the model was asked
-	<-st.looked // beside the call: nothing is there yet
-	if err := h.Cancel(t.Context(), s.ID()); err != nil {
-		t.Fatal(err)
-	}
-	wantStopped(t, soon(t, done))
 }
 
 // The end of a caller's context is an interruption also when somebody listens

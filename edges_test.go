@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
@@ -206,21 +207,22 @@ func TestSendMessage_afterAnAnswerThatWasCutOff(t *testing.T) {
 }
 
 func TestLease_thatCannotBeRenewedEndsTheWork(t *testing.T) {
-	h, m := openMeddling(t, func(c *holdfast.Config) {
-		c.Lease = 60 * time.Millisecond
-		c.Models = llm.Map{"demo": modelFunc(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
+	synctest.Test(t, func(t *testing.T) {
+		h, m := openMeddling(t, func(c *holdfast.Config) {
+			c.Models = llm.Map{"demo": modelFunc(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
+				<-ctx.Done()
+				return llm.Response{}, ctx.Err()
+			})}
+		})
+		s := h.create()
+		m.renew = func(ctx context.Context) error { // a store that hangs
 			<-ctx.Done()
-			return llm.Response{}, ctx.Err()
-		})}
+			return ctx.Err()
+		}
+		if _, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"}); !errors.Is(err, session.ErrFenced) {
+			t.Errorf("got %v", err)
+		}
 	})
-	s := h.create()
-	m.renew = func(ctx context.Context) error { // a store that hangs
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	if _, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"}); !errors.Is(err, session.ErrFenced) {
-		t.Errorf("got %v", err)
-	}
 }
 
 func TestInterrupt_ofWorkThatIsNoExecutionLeavesNothingBehind(t *testing.T) {

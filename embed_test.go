@@ -125,8 +125,8 @@ func TestRecall_failingEmbedderCostsHitsAndNothingElse(t *testing.T) {
 		t.Errorf("embed: %v", err)
 	}
 	c.broken.Store(false)
-	if n, err := h.Embed(t.Context()); err != nil || n == 0 {
-		t.Errorf("embedded %d, %v", n, err)
+	if _, err := h.Embed(t.Context()); err != nil { // beside the background, whoever is faster
+		t.Errorf("embed again: %v", err)
 	}
 	if hits, err = m.Recall(t.Context(), "boat", memory.RecallOptions{}); err != nil || len(hits) != 1 {
 		t.Errorf("afterwards: %v, %v", hits, err)

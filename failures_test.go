@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
@@ -213,7 +215,7 @@ func TestExecute_whatCannotBeLoaded(t *testing.T) {
 	t.Run("held by another", func(t *testing.T) {
 		h := open(t, nil)
 		s := h.create()
-		if _, err := h.store.(store.Leases).Acquire(t.Context(), store.RefOf(s), "somebody", 1e9); err != nil {
+		if _, err := h.store.(store.Leases).Acquire(t.Context(), store.RefOf(s), "somebody", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		_, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"}, holdfast.OnBusy(holdfast.Reject))
@@ -378,34 +380,37 @@ func TestExecute_endOfContextInACustomActionLeavesTheTailOpen(t *testing.T) {
 }
 
 func TestExecute_lostLeaseWritesNothingMore(t *testing.T) {
-	g := newGate()
-	h := open(t, func(c *holdfast.Config) {
-		c.Lease = 30e6 // renewed every 10 ms
-		c.Models = llm.Map{"demo": modelFunc(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
-			return llm.Response{}, g.pass(ctx)
-		})}
+	synctest.Test(t, func(t *testing.T) {
+		st := inmem.New(inmem.Config{})
+		var ref store.Ref
+		h := open(t, func(c *holdfast.Config) {
+			c.Store = st
+			c.Models = llm.Map{"demo": modelFunc(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
+				held, live, err := st.Holding(ctx, ref)
+				if err == nil && live {
+					err = st.Release(ctx, ref, held) // as if it had expired …
+				}
+				if err == nil {
+					_, err = st.Acquire(ctx, ref, "thief", time.Minute) // … and another took it
+				}
+				if err != nil || !live {
+					t.Errorf("the lease cannot be taken: held %t, %v", live, err)
+				}
+				<-ctx.Done()
+				return llm.Response{}, ctx.Err()
+			})}
+		})
+		s := h.create()
+		ref = store.RefOf(s)
+		_, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"})
+		if !errors.Is(err, session.ErrFenced) {
+			t.Fatalf("got %v", err)
+		}
+		wantEvents(t, h, "SessionLoaded", "SessionActionFailed")
+		if v := h.stored(s.ID()).Version(); v != 1 {
+			t.Errorf("version %d was stored", v)
+		}
 	})
-	s := h.create()
-	go func() {
-		<-g.reached
-		leases := h.store.(store.Leases)
-		if held, live, err := leases.Holding(t.Context(), store.RefOf(s)); err == nil && live {
-			_ = leases.Release(t.Context(), store.RefOf(s), held) // as if it had expired …
-		}
-		for { // … and another took it
-			if _, err := leases.Acquire(t.Context(), store.RefOf(s), "thief", 1e9); err == nil {
-				return
-			}
-		}
-	}()
-	_, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"})
-	if !errors.Is(err, session.ErrFenced) {
-		t.Fatalf("got %v", err)
-	}
-	wantEvents(t, h, "SessionLoaded", "SessionActionFailed")
-	if v := h.stored(s.ID()).Version(); v != 1 {
-		t.Errorf("version %d was stored", v)
-	}
 }
 
 func TestExecute_refusedByHookDiscardsTheTurn(t *testing.T) {

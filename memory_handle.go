@@ -180,39 +180,79 @@ func (h *memoryHandle) History(ctx context.Context, o memory.HistoryOptions) (me
 	if err != nil {
 		return memory.Page{}, err
 	}
-	messages, err := h.transcript(ctx, o.IncludeCleared)
+	s, err := h.current(ctx)
 	if err != nil {
 		return memory.Page{}, err
 	}
-	return o.Cut(messages), nil
-}
-
-// transcript is everything that was said, or with cleared everything that was
-// ever written, in order.
-func (h *memoryHandle) transcript(ctx context.Context, cleared bool) ([]session.Message, error) {
-	s, err := h.current(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !cleared && !s.Partial() {
-		return s.Messages(), nil
+	if !o.IncludeCleared && !s.Partial() {
+		return o.Cut(s.Messages()), nil
 	}
 	if h.rt.logs == nil {
-		return nil, h.rt.unsupported("messages that are not in the window")
+		return memory.Page{}, h.rt.unsupported("messages that are not in the window")
 	}
+	traces, counted := s.TraceCount()
+	if o.IncludeCleared || o.Selects() || !counted && !o.IncludeTrace { // nobody knows how many there are
+		messages, err := h.messages(ctx, s, o, 0, s.Seq()+1)
+		return o.Cut(messages), err
+	}
+	messages, err := h.messagesOfPage(ctx, s, o)
+	if err != nil {
+		return memory.Page{}, err
+	}
+	page := o.Cut(messages)
+	if page.Total = s.Info().MessageCount; !o.IncludeTrace {
+		page.Total -= traces
+	}
+	return page, nil
+}
+
+// messagesOfPage reads as much of the log as a page and one message more take,
+// from the side where the page begins.
+func (h *memoryHandle) messagesOfPage(ctx context.Context, s session.Session, o memory.HistoryOptions) ([]session.Message, error) {
+	enough := o.Offset + o.Limit + 1
+	first, end := o.AfterSeq+1, s.Seq()+1 // what is left to read is first to end-1
+	if o.BeforeSeq > 0 {
+		end = min(end, o.BeforeSeq)
+	}
+	var messages []session.Message
+	for part := int64(4 * enough); first < end && len(messages) < enough; part *= 2 {
+		from, to := first, min(end, first+part)
+		if o.Order == memory.Newest {
+			from, to = max(first, end-part), end
+		}
+		more, err := h.messages(ctx, s, o, from-1, to)
+		if err != nil {
+			return nil, err
+		}
+		if o.Order == memory.Newest {
+			messages, end = append(more, messages...), from
+		} else {
+			messages, first = append(messages, more...), to
+		}
+	}
+	return messages, nil
+}
+
+// logPage is how many entries of a log are read at once.
+const logPage = 500
+
+// messages reads the messages that the log has between two numbers: those that
+// the session shows, or with IncludeCleared all that was ever written.
+func (h *memoryHandle) messages(ctx context.Context, s session.Session, o memory.HistoryOptions, after, before int64) ([]session.Message, error) {
 	spans := session.Spans(s)
 	var messages []session.Message
-	for after := int64(0); ; {
-		entries, err := h.rt.logs.Log(ctx, h.ref, after, 0)
+	for after+1 < before {
+		entries, err := h.rt.logs.Log(ctx, h.ref, after, int(min(before-1-after, logPage)))
 		if err != nil || len(entries) == 0 {
 			return messages, err
 		}
 		for _, e := range entries {
 			after = e.Seq
 			added, ok := e.Change.(session.MessageAdded)
-			if ok && !e.Discarded && (cleared || session.Holds(spans, e.Seq)) {
+			if ok && !e.Discarded && (o.IncludeCleared || session.Holds(spans, e.Seq)) && (o.IncludeTrace || !added.Message.Trace) {
 				messages = append(messages, added.Message)
 			}
 		}
 	}
+	return messages, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -247,11 +248,12 @@ func TestWatch_replaysThenFollows(t *testing.T) {
 	h := open(t, nil)
 	s := h.create()
 	h.do(s.ID(), holdfast.SendMessage{Text: "one"})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // only so that a test that fails ends
 	defer cancel()
 	var last int64
 	replayed := h.stored(s.ID()).Info().Seq
 	sent := false
+	var turn sync.WaitGroup
 	for e, err := range h.Watch(ctx, s.ID(), 0) {
 		if err != nil {
 			t.Fatal(err)
@@ -262,11 +264,11 @@ func TestWatch_replaysThenFollows(t *testing.T) {
 		last = e.Seq
 		if last == replayed && !sent {
 			sent = true
-			go func() {
+			turn.Go(func() {
 				if _, err := h.Execute(ctx, s.ID(), holdfast.SendMessage{Text: "two"}); err != nil {
 					t.Error(err)
 				}
-			}()
+			})
 		}
 		if _, ok := e.Change.(session.ExecutionFinished); ok && last > replayed {
 			break
@@ -275,7 +277,8 @@ func TestWatch_replaysThenFollows(t *testing.T) {
 	if last <= replayed {
 		t.Errorf("stopped at %d", last)
 	}
-	h.do(s.ID(), holdfast.RenameSession{To: "x"}) // waits for the turn above
+	turn.Wait()
+	h.do(s.ID(), holdfast.RenameSession{To: "x"})
 	for e, err := range h.Watch(ctx, s.ID(), last) {
 		if err != nil || e.Seq != last+1 {
 			t.Fatalf("going on from %d gave %d, %v", last, e.Seq, err)

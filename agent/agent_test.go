@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/agent"
@@ -419,14 +420,16 @@ func TestRun_timeBoundsARunningTool(t *testing.T) {
 		<-ctx.Done()
 		return tool.Result{}, ctx.Err()
 	}
-	limit := 0.02
-	work := &counter{name: "work", do: waits}
-	r := newRig(t, scripted.New(scripted.Reply{ToolCalls: []session.ToolCall{call("a", "work")}}, scripted.Reply{Text: "late"}), work)
-	r.config.Now = time.Now
-	s := r.run(r.begin(&session.Budget{MaxSeconds: &limit}))
-	if result := s.Message(2).ToolResult; !result.IsError || s.Execution().Stop.Reason != session.StopTime {
-		t.Errorf("result %+v, stop %+v", result, s.Execution().Stop)
-	}
+	limit := 20.0
+	synctest.Test(t, func(t *testing.T) { // time passes when everybody waits: the tool has begun then
+		work := &counter{name: "work", do: waits}
+		r := newRig(t, scripted.New(scripted.Reply{ToolCalls: []session.ToolCall{call("a", "work")}}, scripted.Reply{Text: "late"}), work)
+		r.config.Now = time.Now
+		s := r.run(r.begin(&session.Budget{MaxSeconds: &limit}))
+		if result := s.Message(2).ToolResult; !result.IsError || s.Execution().Stop.Reason != session.StopTime {
+			t.Errorf("result %+v, stop %+v", result, s.Execution().Stop)
+		}
+	})
 }
 
 func TestRun_cutOffAnswersAreCompleted(t *testing.T) {

@@ -359,6 +359,9 @@ type Page struct {
 	Next     int64             `json:"next"`
 }
 
+// Selects reports whether the messages of some requests are wanted only.
+func (o HistoryOptions) Selects() bool { return o.Request != "" || len(o.Metadata) > 0 }
+
 // Cut selects a page from messages sorted by number.
 func (o HistoryOptions) Cut(messages []session.Message) Page {
 	page := Page{Messages: []session.Message{}}
@@ -387,7 +390,7 @@ func (o HistoryOptions) Cut(messages []session.Message) Page {
 // requested reports whether a message is one of the selected requests, or belongs
 // to one of their executions, which it notes.
 func (o HistoryOptions) requested(m session.Message, executions map[string]bool) bool {
-	if o.Request == "" && len(o.Metadata) == 0 {
+	if !o.Selects() {
 		return true
 	}
 	if m.Role != session.RoleUser {

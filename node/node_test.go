@@ -23,7 +23,7 @@ import (
 
 func newRuntime(t *testing.T, st store.Store) *holdfast.Runtime {
 	t.Helper()
-	rt, err := holdfast.New(holdfast.Config{Store: st, Lease: 2 * time.Second, Poll: 20 * time.Millisecond})
+	rt, err := holdfast.New(holdfast.Config{Store: st, Lease: time.Minute, Poll: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

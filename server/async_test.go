@@ -59,7 +59,9 @@ func TestAsync_retry(t *testing.T) {
 func TestStats_groupsWhatSessionsUsed(t *testing.T) {
 	t.Parallel()
 	usage := session.Usage{Input: 10, Output: 5}
-	n := newNode(t, withModel(scripted.New(scripted.Reply{Text: "a", Usage: usage, Cost: session.Dollars(1)}, scripted.Reply{Text: "b", Usage: usage, Cost: session.Dollars(1)})))
+	now := time.Now() // it does not become another day meanwhile
+	n := newNode(t, withModel(scripted.New(scripted.Reply{Text: "a", Usage: usage, Cost: session.Dollars(1)}, scripted.Reply{Text: "b", Usage: usage, Cost: session.Dollars(1)})),
+		func(h *holdfast.Config, _ *server.Config) { h.Now = func() time.Time { return now } })
 	for range 2 {
 		at := "/v1/sessions/" + n.create(request{}).ID
 		want[turn](t, n.do("POST", at+"/messages", request{body: map[string]any{"text": "hello"}}), 200)
@@ -73,7 +75,7 @@ func TestStats_groupsWhatSessionsUsed(t *testing.T) {
 			Cost              float64
 		}
 	}
-	for group, want1 := range map[string]string{"": time.Now().UTC().Format(time.DateOnly), "agent": "echo", "model": offline.Name, "user": ""} {
+	for group, want1 := range map[string]string{"": now.UTC().Format(time.DateOnly), "agent": "echo", "model": offline.Name, "user": ""} {
 		got := want[groups](t, n.do("GET", "/v1/stats?group="+cmp.Or(group, "day"), request{}), 200).Items
 		if len(got) != 1 || got[0].Group != want1 || got[0].Sessions != 2 || got[0].Answers != 2 || got[0].Usage.Input != 20 || got[0].Cost != 2 {
 			t.Errorf("by %s: %+v", group, got)

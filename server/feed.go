@@ -93,9 +93,10 @@ func (f *feeds) run(ctx context.Context, t *feed) {
 	defer poll.Stop()
 	since := time.Now().Add(-feedBack)
 	for {
+		began := time.Now()
 		changed, err := t.changes(ctx, since)
 		if err == nil { // else the next look begins where this one did
-			since = time.Now().Add(-feedBack)
+			since = began.Add(-feedBack)
 			f.hand(t, changed)
 		}
 		select {

@@ -267,9 +267,10 @@ func TestOIDC_theIssuerIsAway(t *testing.T) {
 	t.Parallel()
 	i := newFakeIssuer(t)
 	i.setBroken(true)
-	var ahead atomic.Int64
+	begun := time.Now()
+	var ahead atomic.Int64 // the clock moves by it alone
 	n := newNode(t, trusting(i), func(_ *holdfast.Config, c *server.Config) {
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		c.Now = func() time.Time { return begun.Add(time.Duration(ahead.Load())) }
 	})
 	want[struct{}](t, n.do("GET", "/v1/sessions", request{}), 200)
 	if r := n.do("GET", "/v1/sessions", request{key: i.token(nil)}); r.status != 503 || r.header.Get("Retry-After") == "" {

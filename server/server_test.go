@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -228,9 +229,11 @@ func (n *node) create(r request) session.Info {
 
 // schemas holds responses against the OpenAPI document.
 type schemas struct {
-	paths    map[string]map[string]operation
-	resolved map[string]*jsonschema.Resolved
-	defs     map[string]json.RawMessage
+	paths map[string]map[string]operation
+	defs  map[string]json.RawMessage
+
+	mu       sync.Mutex
+	resolved map[string]*jsonschema.Resolved // guarded by mu
 }
 
 type operation struct {
@@ -300,6 +303,8 @@ func (s *schemas) check(t testing.TB, method, path string, r reply) {
 
 func (s *schemas) schema(t testing.TB, raw json.RawMessage) *jsonschema.Resolved {
 	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if r, ok := s.resolved[string(raw)]; ok {
 		return r
 	}

@@ -154,6 +154,9 @@ func (w *writer) state(s *State, messages transcript, partial bool) {
 	w.b = append(w.b, ']')
 	w.flag("partial", partial)
 	w.any("window", s.Window)
+	if s.TraceCount != nil {
+		w.number("traceCount", int64(*s.TraceCount))
+	}
 	w.number("executionCount", int64(s.ExecutionCount))
 	w.number("inferenceCount", int64(s.InferenceCount))
 	w.any("execution", s.Execution)

@@ -23,6 +23,9 @@ func (c MessageAdded) fold(b *body, t recordTime) error {
 	m.Seq = t.seq
 	b.msgs = b.msgs.append(&m)
 	b.info.MessageCount++
+	if n := b.st.TraceCount; m.Trace && n != nil {
+		b.st.TraceCount = new(*n + 1)
+	}
 	if m.StepID == "" || !b.st.Execution.has(m.StepID) {
 		return nil
 	}
@@ -48,6 +51,9 @@ func (c TranscriptCleared) fold(b *body, t recordTime) error {
 		return invalid("transcript_cleared", "the transcript of a workflow run is its work")
 	}
 	b.msgs, b.info.MessageCount = transcript{}, 0
+	if b.st.TraceCount != nil { // an older log must make the same state as ever
+		b.st.TraceCount = new(0)
+	}
 	b.spans = []Span{{From: t.seq + 1}}
 	b.st.Window, b.st.Execution, b.st.Partial = Window{Keep: []int64{}}, nil, false
 	b.setPending(nil)

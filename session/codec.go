@@ -154,6 +154,9 @@ func (b *body) setMessages(messages []Message) error {
 	if len(kept) > b.info.MessageCount {
 		return invalid("state.messages", "%d messages where the header counts %d", len(kept), b.info.MessageCount)
 	}
+	if n := b.st.TraceCount; n != nil && *n > b.info.MessageCount {
+		return invalid("state.traceCount", "%d where the header counts %d messages", *n, b.info.MessageCount)
+	}
 	if last > b.seq {
 		return invalid("state.messages", "message at %d is later than the session at %d", last, b.seq)
 	}

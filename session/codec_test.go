@@ -41,6 +41,8 @@ func TestDecode_refusesByName(t *testing.T) {
 		"definition no strings": {`"tools":[]`, `"tools":[1]`, "definition.tools"},
 		"state key":             {`"executionCount":2`, `"executionCount":2,"x":1`, "state.x"},
 		"state agent":           {`"agentId":"agent-1"`, `"agentId":""`, "agentId"},
+		"state no traces":       {`"executionCount":2`, `"traceCount":-1,"executionCount":2`, "state.traceCount"},
+		"state many traces":     {`"executionCount":2`, `"traceCount":1000000,"executionCount":2`, "state.traceCount"},
 		"state negative":        {`"executionCount":2`, `"executionCount":-2`, "state"},
 		"state partial":         {`"partial":false`, `"partial":true`, "state.partial"},
 		"window negative":       {`"fromSeq":9`, `"fromSeq":-9`, "window.fromSeq"},

@@ -16,7 +16,7 @@ func Detach(s Session) (Session, error) {
 	}
 	info, state := s.Info(), s.b.st
 	info.Version, info.Seq, info.MessageCount = 0, 0, 0
-	state.Window = s.b.renumberWindow()
+	state.Window, state.TraceCount = s.b.renumberWindow(), new(0)
 	if state.Workflow != nil { // all of it comes from the ledger
 		state.Workflow, state.Usage, state.Cost, state.InferenceCount = nil, Usage{}, 0, 0
 	}

@@ -140,7 +140,7 @@ func New(identity Identity, def Definition, seed Seed, at time.Time) (Session, e
 	state := State{
 		AgentID: identity.AgentID, ParentAgentID: identity.ParentAgentID, CreatedAt: created, UpdatedAt: at,
 		SystemPrompt: seed.SystemPrompt, Model: seed.Model, ModelParams: seed.ModelParams, ResponseFormat: seed.ResponseFormat,
-		Metadata: seed.Metadata.Clone(), Window: Window{Keep: []int64{}},
+		Metadata: seed.Metadata.Clone(), Window: Window{Keep: []int64{}}, TraceCount: new(0),
 	}
 	if state.ResponseFormat == nil {
 		state.ResponseFormat = def.ResponseFormat.clone()
@@ -361,6 +361,15 @@ func (s Session) State() State {
 func (s Session) Partial() bool {
 	w := s.b.st.Workflow
 	return s.b.msgs.len() < s.b.info.MessageCount || w != nil && s.b.ledger.len() < w.Entries
+}
+
+// TraceCount is how many messages of the whole transcript are traces. Sessions
+// that were created before they were counted do not know.
+func (s Session) TraceCount() (n int, known bool) {
+	if s.b.st.TraceCount == nil {
+		return 0, false
+	}
+	return *s.b.st.TraceCount, true
 }
 
 // Len is the number of messages this value holds.

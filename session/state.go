@@ -22,6 +22,7 @@ type State struct {
 	Messages       []Message           `json:"messages"`
 	Partial        bool                `json:"partial"` // Messages lacks some of the transcript
 	Window         Window              `json:"window"`
+	TraceCount     *int                `json:"traceCount,omitempty"` // messages of the transcript that are traces; nil: nobody counted them
 	ExecutionCount int                 `json:"executionCount"`
 	InferenceCount int                 `json:"inferenceCount"` // answered or given up
 	Execution      *Execution          `json:"execution"`
@@ -76,6 +77,7 @@ func (w Window) normal() (Window, error) {
 // clone is a deep copy.
 func (s State) clone() State {
 	s.ModelParams, s.ResponseFormat = s.ModelParams.clone(), s.ResponseFormat.clone()
+	s.TraceCount = clonePtr(s.TraceCount)
 	s.Metadata, s.Variables = s.Metadata.Clone(), cloneVariables(s.Variables)
 	messages := make([]Message, len(s.Messages))
 	for i, m := range s.Messages {
@@ -117,6 +119,9 @@ func (s State) normal() (State, error) {
 	}
 	if s.ExecutionCount < 0 || s.InferenceCount < 0 {
 		return s, invalid("state", "executionCount and inferenceCount are not negative")
+	}
+	if s.TraceCount != nil && *s.TraceCount < 0 {
+		return s, invalid("state.traceCount", "%d is negative", *s.TraceCount)
 	}
 	if err := checkSpent("state", s.Usage, s.Cost, 0); err != nil {
 		return s, err

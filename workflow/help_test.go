@@ -113,9 +113,9 @@ func lines(of map[string][]string) func(llm.Request) (llm.Response, error) {
 	}
 }
 
-func host(a *actor) workflow.Host {
+func host(model llm.Model) workflow.Host {
 	return workflow.Host{
-		Models: func(m spec.Model) (string, llm.Model, error) { return m.Provider + "/" + m.ModelID, a, nil },
+		Models: func(m spec.Model) (string, llm.Model, error) { return m.Provider + "/" + m.ModelID, model, nil },
 		Env:    spec.Env{Providers: []string{"scripted"}},
 	}
 }

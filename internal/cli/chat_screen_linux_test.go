@@ -146,6 +146,7 @@ func TestChat_typedDuringAnAnswerIsSentAfterIt(t *testing.T) {
 	s.resize(80)
 	s.shows("typed_ahead", "shows\n")
 	s.press("?")
+	s.screen.WaitFor(t, "e?▏!", fromPrompt) // before the answer goes on
 	close(release)
 	s.saved("3")
 	s.shows("typed_ahead_answered", "e?!▏")

@@ -23,7 +23,7 @@ func exitCode(t *testing.T, ended <-chan int) int {
 	select {
 	case code := <-ended:
 		return code
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
 	}
 	return 0

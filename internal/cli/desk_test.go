@@ -114,7 +114,7 @@ func (tr *transcript) wait(t *testing.T, text string) {
 // waitAfter waits until a text has been written after another.
 func (tr *transcript) waitAfter(t *testing.T, first, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		tr.mu.Lock()

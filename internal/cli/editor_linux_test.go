@@ -111,7 +111,7 @@ func (s *sitting) ends(want int) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		s.t.Fatalf("it does not end:\n%s", s.shown)
 	}
 	if code := s.cmd.ProcessState.ExitCode(); code != want {

@@ -25,11 +25,15 @@ func firstBlock(t *testing.T, path, language string) string {
 	return block
 }
 
-// The first requests of the guide to the server are copied into a shell.
-func TestGuide_firstRequests(t *testing.T) {
-	t.Parallel()
-	block := firstBlock(t, "../../docs/server.md", "sh")
-	port, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+// freeAddress returns an address for a server that is started later. Where the
+// machine has more loopback addresses than one, it has one of its own: the port
+// of the common one may be given to somebody else meanwhile.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	port, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.84.20.1:0")
+	if err != nil {
+		port, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +41,14 @@ func TestGuide_firstRequests(t *testing.T) {
 	if err := port.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return address
+}
+
+// The first requests of the guide to the server are copied into a shell.
+func TestGuide_firstRequests(t *testing.T) {
+	t.Parallel()
+	block := firstBlock(t, "../../docs/server.md", "sh")
+	address := freeAddress(t)
 	script := strings.ReplaceAll(block, "localhost:8420", address)
 	script = strings.Replace(script, "\n", "\nuntil curl -s "+address+"/livez >/dev/null; do sleep 0.1; done\n", 1) // a person is slower
 	dir := t.TempDir()

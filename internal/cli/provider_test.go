@@ -99,7 +99,7 @@ func asked(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	server := stage(ts).provider
-	for end := time.Now().Add(20 * time.Second); server.Calls().Received < want && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); server.Calls().Received < want && time.Now().Before(end); {
 		<-time.After(5 * time.Millisecond)
 	}
 	if n := server.Calls().Received; n != want {

@@ -13,6 +13,10 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/provtest"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 const threeSteps = `
@@ -61,7 +65,7 @@ func (b *bench) write(name, text string) string {
 // until waits for the program to have asked so often.
 func (b *bench) until(received int) {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		if b.openai.Calls().Received >= received {
 			return
 		}
@@ -89,6 +93,30 @@ func (b *bench) tells(errs func() string, want string) {
 		}
 	}
 	b.t.Fatalf("it never said %q: %s", want, errs())
+}
+
+// untilPaused waits until a run is saved as paused. It looks into the store
+// itself: another process may take as long to start as this one needs to end.
+func (b *bench) untilPaused(id string) {
+	b.t.Helper()
+	st, err := sqlite.Open(b.t.Context(), filepath.Join(b.dir, "sessions.db"), sqlite.Config{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }() // it was only read
+	for end := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
+		s, err := st.Load(b.t.Context(), store.Ref{Tenant: session.DefaultTenant, ID: id}, true)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		status := s.Info().Workflow.Status
+		if status == string(workflow.StatusPaused) {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("it is still %s", status)
+		}
+	}
 }
 
 // begin starts the program and waits until it is stuck.
@@ -278,10 +306,7 @@ func TestRun_secondSignalEndsAtOnce(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for paused := false; !paused; {
-		out, _ := b.run(0, "sessions", "show", id)
-		paused = strings.Contains(out, "three steps  paused\n")
-	}
+	b.untilPaused(id)
 	b.signal(cmd, syscall.SIGINT)
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGINT {

@@ -99,7 +99,7 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for _, want := range []int{http.StatusSeeOther, http.StatusUnauthorized} { // the address works once
 		opened, err := http.NewRequestWithContext(ctx, http.MethodGet, start, nil)

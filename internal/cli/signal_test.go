@@ -57,7 +57,7 @@ func TestSend_signalLeavesAResumableSession(t *testing.T) {
 // awaitTail waits until an execution has written what it was told.
 func awaitTail(t *testing.T, dir string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		tails, err := filepath.Glob(filepath.Join(dir, "*.tail"))
 		if err != nil {
 			t.Fatal(err)

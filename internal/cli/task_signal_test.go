@@ -49,7 +49,7 @@ func (b *bench) beginTold(received int, args ...string) (cmd *exec.Cmd, errs fun
 // comes waits until something is told.
 func (b *bench) comes(errs func() string, text string) {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		if strings.Contains(errs(), text) {
 			return
 		}

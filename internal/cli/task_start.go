@@ -209,12 +209,12 @@ func (p *program) patiently(ctx context.Context, d *taskEnv, id string, v *displ
 	case <-first.Done():
 		stop()
 	}
-	v.Say("asked to wrap up; Ctrl-C again interrupts")
+	second, stop := p.Interrupts.Watch(ctx)
+	defer stop()
 	if _, err := d.WrapUp(ctx, id); err != nil {
 		v.Say("%v", err)
 	}
-	second, stop := p.Interrupts.Watch(ctx)
-	defer stop()
+	v.Say("asked to wrap up; Ctrl-C again interrupts") // it is: whoever reads it may rely on it
 	select {
 	case r := <-done:
 		return r.row, r.err

@@ -223,16 +223,31 @@ func TestSend_askingAgainSaysWhyAndWhen(t *testing.T) {
 	d.tells("no answer, asking again in 0.2s · status 429: slow down\n", "asking again in 0.5s · ")
 }
 
+// shownWaiting is the last thing that is told while an answer does not come.
+var shownWaiting = regexp.MustCompile(regexp.QuoteMeta(eraseLine) + `waiting for an answer · [0-9]+s` + regexp.QuoteMeta(eraseLine) + `$`)
+
 func TestSend_waitingIsShownAtATerminalUntilTheFirstWord(t *testing.T) {
 	t.Parallel()
 	for _, screen := range []bool{true, false} {
 		d := newDesk(t)
 		d.screen = screen
-		d.answers(provtest.Reply{Delay: 1500 * time.Millisecond, Text: []string{"42."}})
+		release := make(chan struct{})
+		reply := provtest.Reply{Text: []string{"42."}, HoldEvents: 1, Release: release}
+		if !screen {
+			reply.Delay = 1500 * time.Millisecond // a terminal would show it by then
+		}
+		d.answers(reply)
 		d.must("", "chat", "--name", "s")
-		d.must("", "send", "s", "how much?", "--stream")
+		_, ended := d.talk("send", "s", "how much?", "--stream")
+		if screen {
+			d.err.wait(t, "waiting for an answer · ")
+		}
+		close(release)
+		if code := exitCode(t, ended); code != exitOK {
+			t.Fatalf("ended with %d:\n%s", code, d.err)
+		}
 		told := ownCodes.ReplaceAllString(d.err.String(), "")
-		if shown := strings.HasSuffix(told, eraseLine+"waiting for an answer · 1s"+eraseLine); shown != screen || strings.Contains(told, "waiting") != screen {
+		if shown := shownWaiting.MatchString(told); shown != screen || strings.Contains(told, "waiting") != screen {
 			t.Errorf("on a screen %t: told is %q", screen, told)
 		}
 	}

@@ -50,7 +50,7 @@ func TestHolder_deadOnlyWhenThatIsCertain(t *testing.T) {
 // waitUntil looks again and again.
 func waitUntil(t *testing.T, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -47,6 +47,7 @@ func TestConformance_pooledSerializableAndLocalized(t *testing.T) {
 type pooler struct {
 	server *pgx.ConnConfig
 	dir    string
+	host   string
 	port   int
 	cmd    *exec.Cmd
 }
@@ -62,7 +63,8 @@ func startPgBouncer(t *testing.T, database string) *pooler {
 			t.Skip("pgbouncer is not installed")
 		}
 	}
-	p := &pooler{port: freePort(t)}
+	p := &pooler{}
+	p.host, p.port = freePort(t)
 	if p.server, err = pgx.ParseConfig(database); err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +92,8 @@ func startPgBouncer(t *testing.T, database string) *pooler {
 // await waits until the pooler listens.
 func (p *pooler) await(t testing.TB) {
 	t.Helper()
-	for until := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", p.port))
+	for until := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("%s:%d", p.host, p.port))
 		if err == nil {
 			_ = conn.Close()
 			return
@@ -107,7 +109,7 @@ func (p *pooler) configure(t testing.TB) {
 	settings := fmt.Sprintf(`[databases]
 * = host=%s port=%d user=%s connect_query='SET default_transaction_isolation TO serializable'
 [pgbouncer]
-listen_addr = 127.0.0.1
+listen_addr = %s
 listen_port = %d
 unix_socket_dir =
 auth_type = any
@@ -116,7 +118,7 @@ default_pool_size = 4
 max_user_connections = 100
 server_idle_timeout = 1
 max_client_conn = 1000
-`, p.server.Host, p.server.Port, p.server.User, p.port)
+`, p.server.Host, p.server.Port, p.server.User, p.host, p.port)
 	if err := os.WriteFile(filepath.Join(p.dir, "pgbouncer.ini"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +134,7 @@ func (p *pooler) url(t testing.TB, direct string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", c.User, p.port, c.Database)
+	return fmt.Sprintf("postgres://%s@%s:%d/%s?sslmode=disable", c.User, p.host, p.port, c.Database)
 }
 
 func executable(path string) bool {
@@ -140,12 +142,19 @@ func executable(path string) bool {
 	return err == nil && info.Mode()&0o111 != 0
 }
 
-func freePort(t *testing.T) int {
+// freePort returns where a program that is started later can listen. Where the
+// machine has more loopback addresses than one, it has one of its own: the port
+// of the common one may be given to somebody else meanwhile.
+func freePort(t *testing.T) (host string, port int) {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.84.20.2:0")
+	if err != nil {
+		listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	at := listener.Addr().(*net.TCPAddr)
+	return at.IP.String(), at.Port
 }

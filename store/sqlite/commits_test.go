@@ -93,12 +93,12 @@ func TestRenew_outlivesASlowDisk(t *testing.T) {
 			}
 		})
 	}
-	l, err := st.Acquire(t.Context(), ref("held"), "me", 5*time.Second)
+	l, err := st.Acquire(t.Context(), ref("held"), "me", 30*time.Second)
 	for range 20 {
 		if err != nil {
 			break
 		}
-		l, err = st.Renew(t.Context(), ref("held"), l, 5*time.Second)
+		l, err = st.Renew(t.Context(), ref("held"), l, 30*time.Second)
 	}
 	if err != nil {
 		t.Errorf("renew: %v", err)

@@ -113,6 +113,7 @@ func crash(t *testing.T, job string) {
 			select {}
 		}
 	}})
+	st.RestIndex() // the points come in one order, however long this takes
 	kept := save(t, st, said(t, create(t, st, "kept"), "tea for one"))
 	purged := save(t, st, said(t, create(t, st, "purged"), "tea for two"))
 	fork(t, st, purged, "fork")

@@ -96,6 +96,9 @@ func TestSuite_catchesBrokenStores(t *testing.T) {
 					proven[by] = true
 				}
 				failures := failuresOf(t, b, dataOf(m.wrap))
+				for try := 1; len(failures) == 0 && try < 5; try++ { // calls at once show a mistake only in some orders
+					failures = failuresOf(t, b, dataOf(m.wrap))
+				}
 				if len(failures) == 0 {
 					t.Errorf("%s passes", by)
 					continue

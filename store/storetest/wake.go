@@ -18,7 +18,7 @@ func wakeBehaviours() []behaviour {
 }
 
 // patience bounds the wait for news that must come.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // wantNews fails the test unless news come soon.
 func wantNews(t testing.TB, what string, news <-chan struct{}) {

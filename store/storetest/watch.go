@@ -90,7 +90,7 @@ func watch(ctx context.Context, st store.Store, r store.Ref, last int64, saw fun
 	}
 	news, stop := wakes.Subscribe(r)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 6*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()

@@ -86,7 +86,7 @@ func must(t *testing.T, s *mcp.Server, name string, in map[string]any) tool.Resu
 // eventually waits for something that another process does.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for range 1000 {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 		if done() {
 			return
 		}
@@ -272,9 +272,10 @@ func TestCall_timeAndCancelReachTheServer(t *testing.T) {
 				_, err := os.Stat(filepath.Join(server.Env["NOTES"], "cancelled"))
 				return err == nil
 			})
-			if got := must(t, s, "test__echo", map[string]any{"text": "on"}); got.Content != "on" {
-				t.Errorf("the next call: %+v", got)
-			}
+			eventually(t, "an answer to a later call", func() bool { // on a busy machine one may take more than a second
+				got, err := call(t.Context(), t, s, "test__echo", map[string]any{"text": "on"})
+				return err == nil && got.Content == "on"
+			})
 		})
 	}
 }
