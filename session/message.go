@@ -240,8 +240,10 @@ func (m Message) cloneWith(content Content) Message {
 
 // normal is a deep copy of m as a session keeps it, or the reason why it
 // cannot be kept.
-func (m Message) normal() (Message, error) {
-	m = m.Clone()
+func (m Message) normal() (Message, error) { return m.Clone().normalise() }
+
+// normalise is normal for a message that nobody else holds.
+func (m Message) normalise() (Message, error) {
 	m.CreatedAt = Instant(m.CreatedAt)
 	if err := checkToken("message.id", m.ID); err != nil {
 		return m, err

@@ -34,7 +34,8 @@ func scanRecord(data []byte) (Record, bool) {
 		if !p.literal(`{"message":`) || !p.message(&m) || p.text[p.at:] != "}}" {
 			return Record{}, false
 		}
-		r.Change, err = MessageAdded{Message: m}.normal()
+		m, err = m.normalise()
+		r.Change = MessageAdded{Message: m}
 	} else {
 		r.Change, err = decodeChange(kind, data[p.at:len(data)-1])
 	}

@@ -140,7 +140,7 @@ func TestStore_aSilentDatabaseHoldsNobodyUp(t *testing.T) {
 	if err != nil {
 		t.Errorf("a save after the silence: %v", err)
 	}
-	if got := load(t, st, "b"); got.Version() != 2 {
+	if got := loadAgain(t, st, "b"); got.Version() != 2 {
 		t.Errorf("version %d", got.Version())
 	}
 }

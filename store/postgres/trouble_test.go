@@ -107,7 +107,7 @@ func TestStore_recoversWithoutBeingOpenedAgain(t *testing.T) {
 	settle(news)
 	save(t, open(t, direct, postgres.Config{}), s, "meanwhile")
 	wantNews(t, "a save of another node", news)
-	if got := load(t, st, "a"); got.Version() != 2 {
+	if got := loadAgain(t, st, "a"); got.Version() != 2 {
 		t.Errorf("version %d, want 2", got.Version())
 	}
 }

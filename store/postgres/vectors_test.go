@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -138,10 +139,10 @@ func TestEmbedded_besideADeleteLeavesNothing(t *testing.T) {
 	t.Parallel()
 	url := migrated.Copy(t)
 	reached, goOn := make(chan struct{}), make(chan struct{})
+	stop := sync.OnceFunc(func() { close(reached); <-goOn }) // a deletion that is tried again goes on
 	deleting := open(t, url, postgres.Config{OnWrite: func(point string) {
 		if point == "before delete commit" {
-			close(reached)
-			<-goOn
+			stop()
 		}
 	}})
 	name := strings.ReplaceAll(t.Name(), "/", " ")

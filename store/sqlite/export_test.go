@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 )
 
 // Rewrite executes a statement as the writer, behind the store's back. What is
@@ -58,6 +59,9 @@ func (s *Store) RestIndex() {
 	s.indexer.stop()
 	<-s.indexer.stopped
 }
+
+// SetCloseFor changes how long Close may take to fill the index.
+func (s *Store) SetCloseFor(d time.Duration) { s.indexer.closeFor = d }
 
 // Queued is how many writes wait for their turn.
 func (s *Store) Queued() int {

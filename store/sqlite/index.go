@@ -63,7 +63,7 @@ func (c *conn) mark(ctx context.Context) (n int64, err error) {
 func (c *conn) partAfter(ctx context.Context, mark int64, most int) (indexing, error) {
 	part := indexing{mark: mark, upTo: mark}
 	size := 0
-	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n > ? ORDER BY n LIMIT ?", []any{mark, most}, func(rows *rows) error {
+	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n > ? ORDER BY n LIMIT +?", []any{mark, most}, func(rows *rows) error {
 		at, r, err := scanPlace(rows)
 		if err != nil {
 			return err

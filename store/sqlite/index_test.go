@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -201,6 +202,7 @@ func TestClose_indexesWhatIsQuicklyDone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	st := open(t, path, sqlite.Config{})
+	st.SetCloseFor(time.Minute) // on a slow machine, too
 	chatty(t, st, 100)
 	found(t, st, "chatty", "tea")
 	if err := st.Close(); err != nil {
@@ -220,6 +222,7 @@ func TestIndex_beginsWithTheFirstSearch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	with := func(do func(st *sqlite.Store)) (left int64) {
 		st := open(t, path, sqlite.Config{})
+		st.SetCloseFor(time.Minute) // on a slow machine, too
 		do(st)
 		if err := st.Close(); err != nil {
 			t.Fatal(err)

@@ -17,6 +17,8 @@ type indexer struct {
 	wake    chan struct{} // holds one signal
 	stop    context.CancelFunc
 	stopped chan struct{}
+
+	closeFor time.Duration // closeFor except in tests
 }
 
 const (
@@ -42,7 +44,7 @@ const (
 // newIndexer starts the indexer of a store. It ends when it is closed.
 func newIndexer(ctx context.Context, s *Store) *indexer {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	i := &indexer{store: s, wake: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{})}
+	i := &indexer{store: s, wake: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{}), closeFor: closeFor}
 	go i.run(ctx)
 	return i
 }
@@ -159,7 +161,7 @@ func (i *indexer) close() {
 	if i.written.Load() == 0 && !i.asked.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeFor)
+	ctx, cancel := context.WithTimeout(context.Background(), i.closeFor)
 	defer cancel()
 	i.catchUp(ctx, minUnindexed, func() bool { return true })
 }

@@ -123,7 +123,7 @@ func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error
 	case l.index.name != "":
 		from += " INDEXED BY " + l.index.name
 	}
-	text := fmt.Sprintf("SELECT id, %s, header, header_sum FROM %s WHERE %s ORDER BY %s LIMIT ?", column, from, strings.Join(f.terms, " AND "), order)
+	text := fmt.Sprintf("SELECT id, %s, header, header_sum FROM %s WHERE %s ORDER BY %s LIMIT +?", column, from, strings.Join(f.terms, " AND "), order)
 	var found []listed
 	err := c.each(ctx, text, append(f.args, limit), func(rows *rows) error {
 		var r listed

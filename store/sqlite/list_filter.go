@@ -60,7 +60,7 @@ func (l *listing) choose(ctx context.Context, c *conn) error {
 			continue
 		}
 		var n int64
-		text := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM sessions INDEXED BY %s WHERE tenant = ? AND %s LIMIT ?)", p.name, p.term())
+		text := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM sessions INDEXED BY %s WHERE tenant = ? AND %s LIMIT +?)", p.name, p.term())
 		err := c.each(ctx, text, slices.Concat([]any{l.tenant}, p.values, []any{few}), func(rows *rows) error { return rows.Scan(&n) })
 		if err != nil {
 			return err
@@ -72,7 +72,7 @@ func (l *listing) choose(ctx context.Context, c *conn) error {
 	for key, value := range l.query.Metadata {
 		tags := session.TagsOf(key, value)
 		var n int64
-		text := fmt.Sprintf("SELECT count(*) FROM (%s LIMIT ?)", withTag)
+		text := fmt.Sprintf("SELECT count(*) FROM (%s LIMIT +?)", withTag)
 		err := c.each(ctx, text, append(l.tagArgs(tags), few), func(rows *rows) error { return rows.Scan(&n) })
 		if err != nil {
 			return err

@@ -162,6 +162,7 @@ type logRow struct {
 	discarded    bool
 	data         []byte // nil where it was not read
 	sum          store.Sum
+	scratch      *[]byte // for the JSON of the record, one row after the other; nil: allocate it
 }
 
 const (
@@ -174,7 +175,16 @@ const (
 
 // scan reads the columns of a logRow and those before them.
 func (r *logRow) scan(rows *rows, before ...any) error {
-	err := rows.Scan(append(before, &r.seq, &r.version, &r.kind, &r.at, &r.mark, (*sql.RawBytes)(&r.data), (*int64)(&r.sum))...)
+	return r.scanInto(rows, append(before, r.into()...))
+}
+
+// into is where the columns of a logRow go.
+func (r *logRow) into() []any {
+	return []any{&r.seq, &r.version, &r.kind, &r.at, &r.mark, (*sql.RawBytes)(&r.data), (*int64)(&r.sum)}
+}
+
+func (r *logRow) scanInto(rows *rows, into []any) error {
+	err := rows.Scan(into...)
 	r.discarded = r.mark != 0
 	return err
 }
@@ -212,7 +222,14 @@ func (r logRow) record(id string) (session.Record, error) {
 // whole returns the JSON of the record, made of the columns and the data.
 func (r logRow) whole() []byte {
 	at := instant(r.at.Int64)
-	raw := make([]byte, 0, len(r.data)+192)
+	var raw []byte
+	if r.scratch != nil {
+		raw = (*r.scratch)[:0]
+	}
+	raw = slices.Grow(raw, len(r.data)+192)
+	if r.scratch != nil {
+		*r.scratch = raw
+	}
 	raw = append(raw, `{"seq":`...)
 	raw = strconv.AppendInt(raw, r.seq, 10)
 	raw = append(raw, `,"at":"`...)
@@ -262,6 +279,8 @@ func (c *conn) follow(ctx context.Context, r store.Ref, w row, parts []stretch, 
 		shown = messageColumns
 	}
 	n := 0
+	l := logRow{scratch: new([]byte)}
+	into := l.into()
 	for _, p := range parts {
 		p.after, p.upTo = max(p.after, from), min(p.upTo, what.upTo)
 		if p.after >= p.upTo || n >= most {
@@ -274,10 +293,9 @@ func (c *conn) follow(ctx context.Context, r store.Ref, w row, parts []stretch, 
 		if chain.Seq < what.after {
 			rest = max(rest, rest+1) // without overflow: the change before is one more
 		}
-		err := c.each(ctx, "SELECT "+shown+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+		err := c.each(ctx, "SELECT "+shown+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT +?",
 			[]any{p.log, p.after, p.upTo, rest}, func(rows *rows) error {
-				var l logRow
-				if err := l.scan(rows); err != nil {
+				if err := l.scanInto(rows, into); err != nil {
 					return scanError(r.ID, "log", err)
 				}
 				if l.seq == what.after { // only its sum is needed
@@ -328,6 +346,9 @@ func (c *conn) records(ctx context.Context, r store.Ref, w row, what reading) ([
 	return records, err
 }
 
+// maxExpected bounds for how many messages there is room before they are read.
+const maxExpected = 4096
+
 // fill adds the messages up to a change to a session that has the later ones: of
 // its window, or of the whole transcript.
 func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, whole bool) (session.Session, error) {
@@ -347,6 +368,7 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 		if what.after >= what.upTo {
 			continue
 		}
+		messages = slices.Grow(messages, min(int(what.upTo-what.after), s.Info().MessageCount, maxExpected))
 		err := c.follow(ctx, store.RefOf(s), w, parts, what, func(l logRow) error {
 			if l.kind != messageAdded {
 				return nil

@@ -205,7 +205,7 @@ WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND k.name > ?`, []any{o.Tena
 	}
 	var entries []store.Entry
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
-		return c.each(ctx, query+" ORDER BY k.name LIMIT ?", append(args, limit), func(rows *rows) error {
+		return c.each(ctx, query+" ORDER BY k.name LIMIT +?", append(args, limit), func(rows *rows) error {
 			e, err := readEntry(rows)
 			entries = append(entries, e)
 			return err
@@ -226,7 +226,7 @@ func (s *Store) Expired(ctx context.Context, tenant string, at time.Time, limit 
 	var expired []store.OwnedEntry
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, "SELECT k.scope, k.owner, "+entryColumns+` FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version
-WHERE k.tenant = ? AND e.expires_at <= ? ORDER BY e.expires_at, k.owner, k.name LIMIT ?`,
+WHERE k.tenant = ? AND e.expires_at <= ? ORDER BY e.expires_at, k.owner, k.name LIMIT +?`,
 			[]any{tenant, micros(at), limit}, func(rows *rows) (err error) {
 				o := store.OwnedEntry{Owner: store.Owner{Tenant: tenant}}
 				if o.Entry, err = readEntry(rows, &o.Owner.Scope, &o.Owner.Name); err == nil && o.Labels.Expired(at) {

@@ -26,7 +26,9 @@ type statement interface {
 const maxStatements = 256
 
 // with prepares a statement unless it is prepared already, and passes it to use
-// while nobody else can use the driver's connection.
+// while nobody else can use the driver's connection. Statements say LIMIT +?
+// rather than LIMIT ?, because SQLite's planner looks at the value of a bare
+// limit, and then prepares the statement anew whenever a value is bound.
 func (c *conn) with(ctx context.Context, query string, use func(statement) error) error {
 	return c.raw.Raw(func(raw any) error {
 		if stmt, ok := c.stmts[query]; ok {

@@ -145,7 +145,7 @@ func (c *conn) waitingIn(ctx context.Context, e embedder, where, order string, a
 func (c *conn) waitingEntries(ctx context.Context, e embedder, limit int) ([]unembedded, error) {
 	var list []unembedded
 	err := c.each(ctx, `SELECT e.n, e.updated_at, k.name, e.value FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version
-WHERE e.n > ? AND NOT EXISTS (SELECT 1 FROM entry_vectors v WHERE v.key = e.key AND v.embedder = ? AND v.version = e.version) ORDER BY e.n LIMIT ?`,
+WHERE e.n > ? AND NOT EXISTS (SELECT 1 FROM entry_vectors v WHERE v.key = e.key AND v.embedder = ? AND v.version = e.version) ORDER BY e.n LIMIT +?`,
 		[]any{e.entries, e.id, limit}, func(rows *rows) error {
 			var u unembedded
 			var key string
