@@ -36,7 +36,7 @@ func TestChat_toolsVersionsAndANewSession(t *testing.T) {
 	d := newDesk(t)
 	d.person = true
 	d.must("one\n/tools\n/versions\n/new second\ntwo\n/versions\n", "chat", "--name", "s")
-	d.tells("tools: ", "calculator", "file_read", "   1  ", "· create · by cli", "   2  ", "· SendMessage · by cli", "“second” now; the other one is")
+	d.tells("tools: ", "calculator", "file_read", "   1  ", "· create · by cli", "   2  ", "· send message · by cli", "“second” now; the other one is")
 	if first := d.must("", "sessions", "export", "s"); strings.Contains(first, `"content":"two"`) {
 		t.Error("the first session heard what was said to the second")
 	}

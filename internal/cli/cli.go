@@ -195,6 +195,10 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return g
 }
 
+// suggestedAs is the annotation of a command with what is written in place of the
+// names in its SuggestFor.
+const suggestedAs = "suggested as"
+
 // refuseUnknown refuses the arguments of a command that only has commands.
 func refuseUnknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -202,6 +206,11 @@ func refuseUnknown(cmd *cobra.Command, args []string) error {
 	}
 	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		for i, name := range near {
+			if c, _, err := cmd.Find([]string{name}); err == nil && slices.Contains(c.SuggestFor, args[0]) {
+				near[i] = cmp.Or(c.Annotations[suggestedAs], name)
+			}
+		}
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return errors.New(text)

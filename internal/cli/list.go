@@ -28,7 +28,7 @@ func (p *program) listCommand() *cobra.Command {
 		parent   string
 	)
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, SuggestFor: []string{"tree", "forks", "children"}, Short: "list sessions, the last used first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, SuggestFor: []string{"tree", "forks", "children"}, Annotations: map[string]string{suggestedAs: "list --parent REF"}, Short: "list sessions, the last used first", Args: cobra.NoArgs,
 		Long: "List sessions, the last used first. With --json: an array of headers.",
 		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
 			q := q

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -67,9 +69,21 @@ func (p *program) versionsCommand() *cobra.Command {
 	}
 }
 
+// actionWords writes the name of an action as words: SendMessage as send message.
+func actionWords(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
 // versionLine says how a version was made.
 func (p *program) versionLine(c store.CommitInfo) string {
-	return fmt.Sprintf("%4d  %s · %s · by %s", c.Version, terminal.Ago(c.At, p.Now()), terminal.OneLine(c.Action), terminal.OneLine(cmp.Or(c.Actor, "nobody")))
+	return fmt.Sprintf("%4d  %s · %s · by %s", c.Version, terminal.Ago(c.At, p.Now()), terminal.OneLine(actionWords(c.Action)), terminal.OneLine(cmp.Or(c.Actor, "nobody")))
 }
 
 func (p *program) diffCommand() *cobra.Command {

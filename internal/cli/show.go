@@ -148,6 +148,9 @@ func (p *program) executionText(s session.Session, w setup.Activity) string {
 	if e.Stop != nil && e.Status != session.ExecutionCompleted {
 		text += " · " + string(e.Stop.Reason)
 	}
+	if i := slices.IndexFunc(e.Steps, func(s session.Step) bool { return len(s.Recalled) > 0 }); i >= 0 { // later steps were given the same
+		text += "\n           " + p.Out.Paint(terminal.Dim, terminal.OneLine(display.RecalledText(e.Steps[i].Recalled, e.Steps[i].Reasons)))
+	}
 	for _, failure := range e.Errors {
 		text += "\n           " + terminal.OneLine(failure.Message)
 	}

@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"maps"
+	"os"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -12,12 +15,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/provtest"
 )
 
-// TestTitles_theModelNamesAChat asks, and says more until the title is there: it
-// comes with the answer, or with a later save of the same process. Every command
-// is a process of its own; a server is one for all.
-func TestTitles_theModelNamesAChat(t *testing.T) {
-	t.Parallel()
-	var titles atomic.Int64
+// A title comes with the first answer or with a later save of the same process,
+// so these tests say more until it is there.
+
+// titleProvider is a provider that writes titles, and counts them. An answer waits
+// until the first title was asked for.
+func titleProvider(t *testing.T) (env map[string]string, titles *atomic.Int64) {
+	t.Helper()
+	titles = &atomic.Int64{}
 	asked := make(chan struct{})
 	provider := provtest.OpenAI(provtest.Config{Key: deskKey, Choose: func(r provtest.Request) provtest.Reply {
 		if bytes.Contains(r.Body, []byte("Write a title")) {
@@ -30,41 +35,95 @@ func TestTitles_theModelNamesAChat(t *testing.T) {
 		return provtest.Reply{Text: []string{"Everywhere."}, Usage: provtest.Usage{Input: 10, Output: 1}}
 	}})
 	t.Cleanup(provider.Close)
-	env := map[string]string{"OPENAI_BASE_URL": provider.URL, "OPENAI_API_KEY": deskKey, "HOLDFAST_MODEL": "openai/gpt-4.1-mini", "HOLDFAST_NO_TITLES": ""}
-	here := newDesk(t)
-	for name, value := range env {
-		here.env[name] = value
+	return map[string]string{"OPENAI_BASE_URL": provider.URL, "OPENAI_API_KEY": deskKey, "HOLDFAST_MODEL": "openai/gpt-4.1-mini", "HOLDFAST_NO_TITLES": ""}, titles
+}
+
+// sayUntilTitled says something until the only session of a desk has its title, and
+// returns how often.
+func sayUntilTitled(d *desk, say func()) (said int) {
+	d.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(d.must("", "sessions", "list"), "Tea in Oslo"); said++ {
+		if time.Now().After(deadline) {
+			d.t.Fatalf("no title after %d messages:\n%s", said, d.out)
+		}
+		say()
 	}
-	there, _ := newServedDesk(t, env)
-	for where, d := range map[string]*desk{"here": here, "at a server": there} {
-		before := titles.Load()
-		if got := d.must("", "ask", "Where do I get tea?"); !strings.Contains(got, "Everywhere.") {
-			t.Fatalf("%s: the answer is %q", where, got)
-		}
-		id := regexp.MustCompile(`"sessionId":"([^"]+)"`).FindStringSubmatch(d.must("", "sessions", "list", "--json"))[1]
-		versions, deadline := 2, time.Now().Add(time.Minute)
-		for !strings.Contains(d.must("", "sessions", "list"), "Tea in Oslo") {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: no title after %d versions:\n%s", where, versions, d.out)
-			}
-			d.must("", "send", id, "And now?")
-			versions++
-		}
-		if shown := d.must("", "sessions", "list", "--json"); !strings.Contains(shown, fmt.Sprintf(`"version":%d,`, versions)) {
-			t.Errorf("%s: not version %d:\n%s", where, versions, shown)
-		}
-		if told := d.must("", "sessions", "log", id); strings.Count(told, "Tea in Oslo") != 1 {
-			t.Errorf("%s: the log is\n%s", where, told)
-		}
-		if n := titles.Load() - before; where == "at a server" && n != 1 || n < 1 {
-			t.Errorf("%s: asked for %d titles", where, n)
-		}
+	return said
+}
+
+// wantTitledOnce fails the test unless the log of the session has one title.
+func wantTitledOnce(d *desk) {
+	d.t.Helper()
+	if log := d.must("", "sessions", "log", "Tea in Oslo"); strings.Count(log, "Tea in Oslo") != 1 {
+		d.t.Errorf("the log is\n%s", log)
 	}
-	before := titles.Load()
-	here.must("", "ask", "And coffee?", "--no-titles")
-	here.env["HOLDFAST_NO_TITLES"] = "true"
-	here.must("", "ask", "And coffee?")
-	if titles.Load() != before {
-		t.Errorf("asked for %d titles that nobody wanted", titles.Load()-before)
+}
+
+func TestTitles_ofAChat(t *testing.T) {
+	t.Parallel()
+	env, titles := titleProvider(t)
+	d := newDesk(t)
+	maps.Copy(d.env, env)
+	elsewhere := &desk{t: t, store: d.store, env: d.env, signals: make(chan os.Signal, 1), out: newTranscript(), err: newTranscript()}
+	in, typed := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		code := d.run(in, "chat")
+		_ = in.Close() // whoever still types is told
+		ended <- code
+	}()
+	sayUntilTitled(elsewhere, func() {
+		if _, err := io.WriteString(typed, "Where do I get tea?\n"); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := typed.Close(); err != nil {
+		t.Error(err)
+	}
+	if code := <-ended; code != 0 {
+		t.Fatalf("the chat ended with %d:\n%s", code, d.err)
+	}
+	wantTitledOnce(elsewhere)
+	if titles.Load() != 1 {
+		t.Errorf("asked for %d titles", titles.Load())
+	}
+	d.must("", "ask", "And coffee?", "--no-titles")
+	d.env["HOLDFAST_NO_TITLES"] = "true"
+	d.must("", "ask", "And coffee?")
+	if titles.Load() != 1 {
+		t.Errorf("asked for %d titles that nobody wanted", titles.Load()-1)
+	}
+}
+
+func TestTitles_atAServer(t *testing.T) {
+	t.Parallel()
+	env, titles := titleProvider(t)
+	d, _ := newServedDesk(t, env)
+	if got := d.must("", "ask", "Where do I get tea?"); !strings.Contains(got, "Everywhere.") {
+		t.Fatalf("the answer is %q", got)
+	}
+	id := regexp.MustCompile(`"sessionId":"([^"]+)"`).FindStringSubmatch(d.must("", "sessions", "list", "--json"))[1]
+	said := sayUntilTitled(d, func() { d.must("", "send", id, "And now?") })
+	wantTitledOnce(d)
+	if list := d.must("", "sessions", "list", "--json"); !strings.Contains(list, fmt.Sprintf(`"version":%d,`, 2+said)) {
+		t.Errorf("after %d more messages: %s", said, list)
+	}
+	if titles.Load() != 1 {
+		t.Errorf("asked for %d titles", titles.Load())
+	}
+}
+
+// A command that ends with its answer does not wait for a title, and has the
+// answer whether or not the title was in time.
+func TestTitles_ofACommand(t *testing.T) {
+	t.Parallel()
+	env, titles := titleProvider(t)
+	d := newDesk(t)
+	maps.Copy(d.env, env)
+	if got := d.must("", "ask", "Where do I get tea?"); !strings.Contains(got, "Everywhere.") || titles.Load() != 1 {
+		t.Errorf("the answer is %q, and %d titles were asked for", got, titles.Load())
+	}
+	if list := d.must("", "sessions", "list"); !strings.Contains(list, "Tea in Oslo") && !strings.Contains(list, "Where do I get tea?") {
+		t.Errorf("listed as\n%s", list)
 	}
 }

@@ -55,7 +55,7 @@ func turnChangeText(c session.Change) (text string, ok bool) {
 		}
 		return "", true
 	case session.InferenceAnswered:
-		return said(c.Model, SpentText(c.Usage, c.Cost), recalledText(c))
+		return said(c.Model, SpentText(c.Usage, c.Cost), RecalledText(c.Recalled, c.Reasons))
 	case session.InferenceFailed:
 		return said(c.Model, failureText(c.Errors))
 	case session.ToolStarted:
@@ -161,18 +161,18 @@ func changeData(c session.Change) string {
 	return string(raw)
 }
 
-// recalledText says what memory gave the model and why, or is "".
-func recalledText(c session.InferenceAnswered) string {
-	if len(c.Recalled) == 0 {
+// RecalledText says what memory gave the model and why, or is "".
+func RecalledText(recalled []string, reasons []session.RecallReason) string {
+	if len(recalled) == 0 {
 		return ""
 	}
-	passages := make([]string, len(c.Recalled))
-	for i, id := range c.Recalled {
+	passages := make([]string, len(recalled))
+	for i, id := range recalled {
 		passages[i] = id
-		if i >= len(c.Reasons) {
+		if i >= len(reasons) {
 			continue
 		}
-		m := c.Reasons[i]
+		m := reasons[i]
 		why := []string{fmt.Sprintf("%.2f", m.Score)}
 		if len(m.Words) > 0 {
 			why = append(why, "words "+strings.Join(m.Words, " "))

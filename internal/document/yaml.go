@@ -69,6 +69,9 @@ func syntaxError(err error) error {
 	if t := syntax.GetToken(); t != nil && t.Position != nil {
 		line = t.Position.Line
 	}
+	if strings.HasPrefix(syntax.GetMessage(), "found character '\t'") {
+		return fmt.Errorf("has a tab where YAML takes no tab%s; use spaces", place("", line))
+	}
 	return fmt.Errorf("is not YAML: %s%s", syntax.GetMessage(), place("", line))
 }
 

@@ -95,7 +95,7 @@ func TestLoad_refusesWhatIsNoSingleYAMLDocument(t *testing.T) {
 		"not a number":       {"a: .NaN\n", "has a number that is not finite; quote it if it is a text (line 1)"},
 		"huge integer":       {"a: 12345678901234567890123\n", "has a number that is too large; quote it if it is a text (line 1)"},
 		"huge float":         {"a: 1e400\n", "has a number that is too large; quote it if it is a text (line 1)"},
-		"tab indent":         {"a:\n\tb: 1\n", "is not YAML: found character '\t' that cannot start any token (line 2)"},
+		"tab indent":         {"a:\n\tb: 1\n", "has a tab where YAML takes no tab (line 2); use spaces"},
 		"tab in a block":     {"a: |\n  \tb\n", "has a block of text that begins with a tab, which is not supported (line 1)"},
 		"unclosed":           {"a: [1, 2\n", "is not YAML: sequence end token ']' not found (line 1)"},
 		"alias bomb":         {bomb, "has more than 100000 values once its aliases are written out"},
