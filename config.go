@@ -36,6 +36,11 @@ type Config struct {
 	// saved and in the background. Nil: memory is searched by words alone.
 	Embedder llm.Embedder
 
+	// Titles has the model of a chat without a name write its title, once, in a
+	// short request beside a turn. The title becomes the name of the chat, and is
+	// saved with the turn or a later one. Models that work offline are not asked.
+	Titles bool
+
 	// MCP reaches the tool servers that definitions list, each once for all
 	// sessions and until the runtime is closed. Nil: there are none.
 	MCP Dial

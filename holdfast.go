@@ -49,7 +49,7 @@ type core struct {
 
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc
-	mu      sync.Mutex // orders beginCall and Close; guards facts
+	mu      sync.Mutex // orders beginCall and Close; guards facts and titles
 	work    sync.WaitGroup
 
 	servers     *servers
@@ -58,6 +58,7 @@ type core struct {
 	embedWake   chan struct{} // holds one wake-up; nil: nothing is embedded
 	embedding   embedding
 	facts       factQueue
+	titles      map[titleKey]*session.SessionTitled // that were asked for and not saved; nil: not answered
 }
 
 // New makes a runtime on a store. The caller closes it, and then the store.

@@ -142,8 +142,8 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if s, err = rt.runHooks(ctx, session.AfterAction, s); err != nil {
 		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
-	// 8. Prune. A failure leaves the window as it was and refuses nothing.
-	s = rt.prune(ctx, s, loaded)
+	// 8. Prune, and a title. A failure leaves the session as it was and refuses nothing.
+	s = rt.addTitle(rt.prune(ctx, s, loaded))
 	// 9. Hooks.
 	if s, err = rt.runHooks(ctx, session.BeforeSave, s); err != nil {
 		return loaded, x.actionFailed(ctx, loaded, env, err)
@@ -175,6 +175,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if failed != nil {
 		failed.Version = saved.Version()
 	}
+	rt.titleSaved(saved)
 	rt.endOrphans(ctx, loaded, saved)
 	// 12. Hooks: what they change is in the returned value only.
 	returned, err := rt.runHooks(ctx, session.AfterSave, saved)

@@ -199,9 +199,5 @@ func (rt *Runtime) summarise(ctx context.Context, s session.Session, policy *ses
 	if err != nil {
 		return session.Summary{}, fmt.Errorf("ask %s: %w", name, err)
 	}
-	cost := response.Cost
-	if priced, ok := model.(llm.Priced); ok {
-		cost = priced.Cost(response.Usage)
-	}
-	return session.Summary{Text: response.Content.Text(), Model: name, Usage: response.Usage, Cost: cost, CreatedAt: rt.config.Now()}, nil
+	return session.Summary{Text: response.Content.Text(), Model: name, Usage: response.Usage, Cost: llm.CostOf(model, response), CreatedAt: rt.config.Now()}, nil
 }

@@ -270,6 +270,7 @@ func (e *Environment) writeAndRun(ctx context.Context, s session.Session, keys [
 }
 
 func (e *Environment) runExecution(ctx context.Context, s session.Session, continued bool) (session.Session, error) {
+	e.x.rt.askTitle(s) //nolint:contextcheck // it may outlive the turn, not the runtime
 	e.x.rt.bus.emit(ExecutionStarted{About: e.x.rt.about(s.ID()), ExecutionID: s.Execution().ID, Continued: continued})
 	return e.Run(ctx, s)
 }

@@ -231,10 +231,7 @@ func (r *run) usage(request llm.Request, response llm.Response) session.Usage {
 // also when the context has just ended: it is paid for. One that calls tools is
 // durable before the first of them runs.
 func (r *run) recordAnswer(ctx context.Context, stepID string, started time.Time, name string, model llm.Model, response llm.Response) error {
-	cost := max(response.Cost, 0)
-	if priced, ok := model.(llm.Priced); ok {
-		cost = priced.Cost(response.Usage)
-	}
+	cost := llm.CostOf(model, response)
 	said := session.Message{
 		ID: r.NewID(), Role: session.RoleAssistant, Content: response.Content, ToolCalls: r.uniqueCalls(response.ToolCalls),
 		ExecutionID: r.s.Execution().ID, StepID: stepID, Trace: len(response.ToolCalls) > 0,

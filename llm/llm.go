@@ -90,6 +90,15 @@ type Response struct {
 	Cost         session.Cost // used if the model is not Priced
 }
 
+// CostOf returns what an answer cost: by the prices of its model, else what it
+// says itself.
+func CostOf(m Model, r Response) session.Cost {
+	if priced, ok := m.(Priced); ok {
+		return priced.Cost(r.Usage)
+	}
+	return max(r.Cost, 0)
+}
+
 // TransientError is a failure that a retry may solve: a rate limit, a lost
 // connection, a server error. After is how long the server asked to wait; 0: it
 // did not ask.

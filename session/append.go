@@ -171,6 +171,7 @@ func (w *writer) state(s *State, messages transcript, partial bool) {
 	}
 	w.any("task", s.Task)
 	w.any("workflow", s.Workflow)
+	w.flagIf("titled", s.Titled)
 	w.any("usage", s.Usage)
 	w.any("cost", s.Cost)
 	w.close()

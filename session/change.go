@@ -152,6 +152,7 @@ var decoders = map[string]func([]byte) (Change, error){
 	"session_rewound":         decoderOf[SessionRewound],
 	"status_changed":          decoderOf[StatusChanged],
 	"name_changed":            decoderOf[NameChanged],
+	"session_titled":          decoderOf[SessionTitled],
 	"expiry_changed":          decoderOf[ExpiryChanged],
 	"metadata_written":        decoderOf[MetadataWritten],
 	"metadata_removed":        decoderOf[MetadataRemoved],

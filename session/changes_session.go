@@ -98,7 +98,7 @@ func (c SessionForked) fold(b *body, t recordTime) error {
 		b.info.Workflow = nil
 	}
 	b.info.CreatedAt, b.info.UpdatedAt = t.at, t.at
-	b.st.AgentID, b.st.ParentAgentID, b.st.Execution = c.AgentID, "", nil
+	b.st.AgentID, b.st.ParentAgentID, b.st.Execution, b.st.Titled = c.AgentID, "", nil, false
 	b.st.CreatedAt = t.at
 	b.setMetadata(b.st.Metadata.without(restoreKey))
 	return nil
@@ -168,7 +168,7 @@ func (c SessionRewound) fold(b *body, t recordTime) error {
 	b.st.Messages = nil
 	b.st.AgentID, b.st.ParentAgentID, b.st.CreatedAt = old.AgentID, old.ParentAgentID, old.CreatedAt
 	b.st.ExecutionCount, b.st.InferenceCount = old.ExecutionCount, old.InferenceCount
-	b.st.Usage, b.st.Cost = old.Usage, old.Cost
+	b.st.Usage, b.st.Cost, b.st.Titled = old.Usage, old.Cost, old.Titled
 	if b.st.Execution.Open() {
 		b.st.Execution = nil
 	}
@@ -235,6 +235,35 @@ func (c NameChanged) normal() (Change, error) { return c, checkName(c.Name) }
 
 func (c NameChanged) fold(b *body, _ recordTime) error {
 	b.info.Name = c.Name
+	return nil
+}
+
+// SessionTitled is what a model answered when it was asked for a title. The
+// first one names a session that has no name; no other changes the name.
+type SessionTitled struct {
+	Title string `json:"title"` // empty: the answer was of no use
+	Model string `json:"model"`
+	Usage Usage  `json:"usage"`
+	Cost  Cost   `json:"cost"`
+}
+
+// Kind is session_titled.
+func (SessionTitled) Kind() string { return "session_titled" }
+
+func (c SessionTitled) normal() (Change, error) {
+	cleanAll(&c.Model)
+	if err := checkName(c.Title); err != nil {
+		return nil, err
+	}
+	return c, checkSpent("title", c.Usage, c.Cost, 0)
+}
+
+func (c SessionTitled) fold(b *body, _ recordTime) error {
+	if !b.st.Titled && b.info.Name == "" {
+		b.info.Name = c.Title
+	}
+	b.st.Titled = true
+	b.st.Usage, b.st.Cost = b.st.Usage.Plus(c.Usage), plus(b.st.Cost, c.Cost)
 	return nil
 }
 

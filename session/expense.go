@@ -19,7 +19,7 @@ const usedByTask = "llm_usage"
 
 // ExpenseKinds are the kinds of change that may be an expense.
 func ExpenseKinds() []string {
-	return []string{InferenceAnswered{}.Kind(), UnitAdvanced{}.Kind(), WindowMoved{}.Kind(), usedByTask}
+	return []string{InferenceAnswered{}.Kind(), UnitAdvanced{}.Kind(), WindowMoved{}.Kind(), SessionTitled{}.Kind(), usedByTask}
 }
 
 // ExpenseOf returns what a change in a session of a kind says was used. What a
@@ -32,6 +32,8 @@ func ExpenseOf(kind Kind, c Change) (Expense, bool) {
 		e, ok := ExpenseOf(kind, c.Change)
 		e.Agent = c.Agent
 		return e, ok
+	case SessionTitled:
+		return Expense{Model: c.Model, Usage: c.Usage, Cost: c.Cost}, true
 	case WindowMoved:
 		if s := c.Summary; s != nil {
 			return Expense{Model: s.Model, Usage: s.Usage, Cost: s.Cost}, s.Usage != Usage{} || s.Cost != 0

@@ -203,7 +203,7 @@ func change(s session.Session) property.Generator[session.Change] {
 			return executionChange(t, s)
 		}
 		key := property.OneOf(name(), text()).Draw(t, "key")
-		switch property.IntRange(0, 25).Draw(t, "kind") {
+		switch property.IntRange(0, 26).Draw(t, "kind") {
 		case 0:
 			return session.StatusChanged{Status: property.SampledFrom(session.Statuses()).Draw(t, "status"), Reason: text().Draw(t, "reason")}
 		case 1:
@@ -232,6 +232,8 @@ func change(s session.Session) property.Generator[session.Change] {
 			return session.InboxTaken{ItemID: "item" + text().Draw(t, "item"), ItemKind: text().Draw(t, "itemKind")}
 		case 13:
 			return session.TaskRowChanged{Task: session.TaskRow{Title: text().Draw(t, "title"), Status: text().Draw(t, "status")}}
+		case 14:
+			return session.SessionTitled{Title: text().Draw(t, "title"), Model: text().Draw(t, "model"), Usage: usage().Draw(t, "usage"), Cost: cost().Draw(t, "cost")}
 		}
 		return session.MessageAdded{Message: message(fmt.Sprintf("m-%d", s.Seq())).Draw(t, "message")}
 	})

@@ -124,6 +124,7 @@ func samples() []session.Change {
 		session.ExecutionWaiting{ActiveSeconds: 1.5},
 		session.PermissionNoted{Scope: "tool:shell", Note: session.NoteDenied},
 		session.UnitsReset{Units: []string{"step/1", "step/2"}, Finished: 1},
+		session.SessionTitled{Title: "tea & biscuits", Model: "openai/gpt-4.1-mini", Usage: used, Cost: 42},
 	)
 }
 

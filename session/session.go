@@ -345,6 +345,10 @@ func (s Session) SetAside() bool {
 // InferenceCount is the number of inferences answered or given up, for ever.
 func (s Session) InferenceCount() int { return s.b.st.InferenceCount }
 
+// Titled reports that a model was asked for a title of this session and has
+// answered. Nobody asks again, also where the name is taken away.
+func (s Session) Titled() bool { return s.b.st.Titled }
+
 // Usage and cost are totals for ever.
 func (s Session) Usage() (Usage, Cost) { return s.b.st.Usage, s.b.st.Cost }
 

@@ -31,6 +31,7 @@ type State struct {
 	Permissions    *Permissions        `json:"permissions,omitempty"` // nil: nothing was set or asked yet
 	Task           *TaskState          `json:"task"`
 	Workflow       *Workflow           `json:"workflow"`
+	Titled         bool                `json:"titled,omitempty"` // a model was asked for a title and has answered
 	Usage          Usage               `json:"usage"`
 	Cost           Cost                `json:"cost"`
 }

@@ -96,9 +96,7 @@ func (r *Run) ask(ctx context.Context, model llm.Model, q llm.Request) (llm.Resp
 	case err != nil:
 		return response, &providerError{err}
 	}
-	if priced, ok := model.(llm.Priced); ok {
-		response.Cost = priced.Cost(response.Usage)
-	}
+	response.Cost = llm.CostOf(model, response)
 	if response.Model == "" {
 		response.Model = q.Model
 	}

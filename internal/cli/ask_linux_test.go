@@ -24,7 +24,7 @@ func providerEnv(t *testing.T, replies ...provtest.Reply) map[string]string {
 	server := provtest.OpenAI(provtest.Config{Replies: replies})
 	t.Cleanup(server.Close)
 	return map[string]string{
-		"OPENAI_API_KEY": "sk-good-0123456789abcdef", "OPENAI_BASE_URL": server.URL, "HOLDFAST_MODEL": "openai/gpt-4.1-mini",
+		"OPENAI_API_KEY": "sk-good-0123456789abcdef", "OPENAI_BASE_URL": server.URL, "HOLDFAST_MODEL": "openai/gpt-4.1-mini", "HOLDFAST_NO_TITLES": "1",
 	}
 }
 

@@ -109,10 +109,10 @@ Your settings are in a file, see "holdfast config". Environment: HOLDFAST_STORE 
 HOLDFAST_SERVER a server in its place, with HOLDFAST_KEY its key or HOLDFAST_KEY_FILE a file
 that has it; HOLDFAST_MODEL the model of agents that name none; HOLDFAST_USER the user of new
 sessions; the keys of providers, as "holdfast models list" names them; HOLDFAST_NO_WEB no tools
-that use the web, whatever else is allowed; NO_COLOR no colours; HOLDFAST_DEBUG prints a stack
-when the program fails; HOLDFAST_OFFLINE_PACE the pause between two words of the offline model,
-such as 50ms; HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is
-not set).
+that use the web, whatever else is allowed; HOLDFAST_NO_TITLES no titles of chats by models;
+NO_COLOR no colours; HOLDFAST_DEBUG prints a stack when the program fails;
+HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms;
+HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is not set).
 
 Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
 failed, 12 file or store I/O, 17 the session's state does not allow it (not found, busy,
@@ -132,6 +132,7 @@ a bug in holdfast.`,
 	flags.BoolVar(&p.JSON, "json", false, "print results and errors as JSON")
 	flags.BoolVar(&p.Offline, "offline", false, "refuse every model that is not built in")
 	flags.BoolVar(&p.NoWeb, "no-web", false, "give agents no tools that use the web, like $HOLDFAST_NO_WEB")
+	flags.BoolVar(&p.NoTitles, "no-titles", false, "ask no model for the titles of chats, like $HOLDFAST_NO_TITLES")
 	flags.BoolVar(&p.noColor, "no-color", false, "print no colours, like $NO_COLOR")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(p.In)
@@ -174,6 +175,7 @@ func (p *program) begin(cmd *cobra.Command) error {
 	}
 	plain := p.noColor || p.IsOn("HOLDFAST_NO_COLOR") || p.Getenv("NO_COLOR") != "" || p.Getenv("TERM") == "dumb"
 	p.NoWeb = p.NoWeb || p.Getenv("HOLDFAST_NO_WEB") != ""
+	p.NoTitles = p.NoTitles || p.IsOn("HOLDFAST_NO_TITLES")
 	p.Offline = p.Offline || p.IsOn("HOLDFAST_OFFLINE")
 	p.Tenant = cmp.Or(p.Tenant, p.Getenv("HOLDFAST_TENANT"))
 	p.Out.Colour, p.Err.Colour = p.Out.Terminal && !plain, p.Err.Terminal && !plain

@@ -30,7 +30,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	return &desk{
-		t: t, store: inmem.New(inmem.Config{}), env: map[string]string{}, signals: make(chan os.Signal, 1),
+		t: t, store: inmem.New(inmem.Config{}), env: map[string]string{"HOLDFAST_NO_TITLES": "1"}, signals: make(chan os.Signal, 1),
 		out: newTranscript(), err: newTranscript(),
 	}
 }

@@ -37,7 +37,7 @@ The exit code is 0 if every turn came to the same answer, calls and results, els
 	}
 	player := &replay.Player{}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p.Loop = player
+		p.Loop, p.NoTitles = player, true
 		return p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			recorded, err := replay.Load(ctx, e.Runtime, i.ID, from)
 			if err != nil {

@@ -37,7 +37,7 @@ func newBench(t *testing.T, choose func(said string, r provtest.Request) provtes
 	for _, server := range []*provtest.Server{b.openai, b.anthropic, b.ollama} {
 		t.Cleanup(server.Close)
 	}
-	b.env = append(os.Environ(), "GORACE="+noSleep, "HOME="+b.dir, "XDG_DATA_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=",
+	b.env = append(os.Environ(), "GORACE="+noSleep, "HOME="+b.dir, "XDG_DATA_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "HOLDFAST_NO_TITLES=1",
 		"HOLDFAST_STORE=sqlite:"+filepath.Join(b.dir, "sessions.db"),
 		"OPENAI_API_KEY="+goodKey, "OPENAI_BASE_URL="+b.openai.URL,
 		"ANTHROPIC_API_KEY="+goodKey, "ANTHROPIC_BASE_URL="+b.anthropic.URL,

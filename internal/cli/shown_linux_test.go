@@ -63,7 +63,7 @@ func sitDown(t *testing.T, columns uint16, provider provtest.Config) *typist {
 	if err := os.Mkdir(p.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TERM=xterm", "GORACE=" + noSleep, "HOLDFAST_STORE=sqlite:" + filepath.Join(home, "s.db"), "HOLDFAST_OFFLINE_PACE=0s"}
+	p.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TERM=xterm", "GORACE=" + noSleep, "HOLDFAST_STORE=sqlite:" + filepath.Join(home, "s.db"), "HOLDFAST_OFFLINE_PACE=0s", "HOLDFAST_NO_TITLES=1"}
 	if provider.Replies != nil || provider.Choose != nil {
 		server := provtest.OpenAI(provider)
 		t.Cleanup(server.Close)

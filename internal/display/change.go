@@ -82,6 +82,8 @@ func turnChangeText(c session.Change) (text string, ok bool) {
 		return said(string(c.Status), c.Reason)
 	case session.NameChanged:
 		return said(c.Name)
+	case session.SessionTitled:
+		return said(c.Title, c.Model)
 	case session.ModelChanged:
 		return said(c.Model)
 	case session.MetadataWritten:

@@ -21,7 +21,7 @@ import (
 // UserSettings are the names that the user's file may set. Each is also a
 // variable, HOLDFAST_NAME, and most are flags.
 var UserSettings = []string{
-	"key-file", "model", "model-cards", "model-silence", "no-agents-file", "no-color", "no-web", "offline", "server", "store", "tenant", "user",
+	"key-file", "model", "model-cards", "model-silence", "no-agents-file", "no-color", "no-titles", "no-web", "offline", "server", "store", "tenant", "user",
 }
 
 // VariableOf names the variable of a setting.
@@ -31,7 +31,7 @@ func VariableOf(setting string) string {
 
 // isSwitch reports a setting that is on or off.
 func isSwitch(setting string) bool {
-	return slices.Contains([]string{"no-agents-file", "no-color", "no-web", "offline"}, setting)
+	return slices.Contains([]string{"no-agents-file", "no-color", "no-titles", "no-web", "offline"}, setting)
 }
 
 // IsOn reports a variable that is set to anything but false.

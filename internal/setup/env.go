@@ -162,6 +162,7 @@ func (p *Setup) Runtime(st store.Store, given *AgentSetup, secrets map[string]st
 		Address:      p.Address,
 		Loop:         p.Loop,
 		Embedder:     given.Embedder,
+		Titles:       !p.NoTitles,
 		Hooks:        hooks,
 		MCP:          p.dial,
 		Models:       given.Models,

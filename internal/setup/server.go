@@ -38,7 +38,7 @@ var hereOnly = map[string]string{
 
 // HereFlags are what the command line of a server says, not that of its users.
 var HereFlags = []string{
-	"tenant", "offline", "no-web", "allow-write", "allow-shell", "allow-network", "allow-web", "allow-mcp", "workspace", "permission-mode",
+	"tenant", "offline", "no-web", "no-titles", "allow-write", "allow-shell", "allow-network", "allow-web", "allow-mcp", "workspace", "permission-mode",
 }
 
 // agentsWork are the commands that have agents work.

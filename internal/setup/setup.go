@@ -39,6 +39,7 @@ type Setup struct {
 	Address     string // where other nodes reach this one
 	OTLP        string // the collector that spans are sent to
 	NoWeb       bool   // agents get no tools that use the web
+	NoTitles    bool   // no model is asked for the title of a chat
 	Demo        bool   // sample sessions, and the model that they use
 	Permissions permissions
 

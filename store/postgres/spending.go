@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// expenses reads the changes that may be answers, by the index of schema 11. A
+// expenses reads the changes that may be answers, by the index of schema 17. A
 // session that has not changed since a time has no answers since then; of one
 // that is at work that is not known.
 var expenses = `SELECT s.id, coalesce(l.agent_name, ''), coalesce(l.user_id, ''), coalesce(l.kind, ''), c.body

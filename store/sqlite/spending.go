@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// expenses reads the changes that may be answers, by the index of migration 11.
+// expenses reads the changes that may be answers, by the index of migration 16.
 // A session that has not changed since a time has no answers since then; of one
 // that is open that is not known.
 var expenses = `SELECT s.id, s.agent_name, s.user_id, s.kind, c.` + strings.ReplaceAll(columns, ", ", ", c.") + `

@@ -136,7 +136,7 @@ func changesOf(s session.Session) []changeSet {
 	expires := start().Add(48 * time.Hour)
 	return []changeSet{
 		{changes: []session.Change{
-			session.NameChanged{Name: "renamed"}, session.ExpiryChanged{ExpiresAt: &expires},
+			session.NameChanged{Name: "renamed"}, session.SessionTitled{Title: "not this", Model: "other/model", Usage: fullUsage(), Cost: 3}, session.ExpiryChanged{ExpiresAt: &expires},
 			session.MetadataWritten{Key: "a", Value: []byte(`{"deep":[1,null]}`)}, session.MetadataWritten{Key: "b", Value: []byte(`1`)},
 			session.MetadataRemoved{Key: "b"},
 			session.VariableStored{Key: "v/one", Value: []byte(`[1]`), Labels: fullLabels(), CallID: "call-1"}, session.VariableStored{Key: "v/two", Value: []byte(`2`)},

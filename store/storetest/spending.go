@@ -52,6 +52,7 @@ func everyAnswerOnce(t testing.TB, d Data) {
 		Strategy: session.PruneSummary, To: a.Seq(), Keep: []int64{},
 		Summary: &session.Summary{Text: "so far", Model: "m/one", Usage: session.Usage{Input: 1000}, Cost: 1},
 	}))
+	a = save(t, st, withChanges(t, a, session.SessionTitled{Title: "what it was", Model: "m/two", Usage: session.Usage{Input: 100, Output: 10}, Cost: 3}))
 	fork := createFork(t, st, a, "fork")
 	save(t, st, withChanges(t, fork, begun, answered("3", "m/one", 11)))
 	mustAppend(t, st, withChanges(t, a, answered("4", "m/one", 13))) // an open tail counts
@@ -67,11 +68,11 @@ func everyAnswerOnce(t testing.TB, d Data) {
 	create(t, st, withChanges(t, other, begun, answered("1", "m/one", 1000)))
 
 	day := start().UTC().Format(time.DateOnly)
-	wantSpent(t, st, store.SpendingQuery{}, day+": 4 7 1600/60 73")
-	wantSpent(t, d.Open(t), store.SpendingQuery{By: store.ByAgent}, "tester: 3 6 1500/50 54", "writer: 1 1 100/10 19")
-	wantSpent(t, st, store.SpendingQuery{By: store.ByModel}, "m/one: 3 5 1400/40 49", "m/two: 2 2 200/20 24")
-	wantSpent(t, st, store.SpendingQuery{By: store.ByUser}, "ann: 2 5 1400/40 37", ": 1 1 100/10 19", "bob: 1 1 100/10 17")
-	wantSpent(t, st, store.SpendingQuery{By: store.BySession}, "a: 1 4 1300/30 26", "run: 1 1 100/10 19", "task: 1 1 100/10 17", "fork: 1 1 100/10 11")
+	wantSpent(t, st, store.SpendingQuery{}, day+": 4 8 1700/70 76")
+	wantSpent(t, d.Open(t), store.SpendingQuery{By: store.ByAgent}, "tester: 3 7 1600/60 57", "writer: 1 1 100/10 19")
+	wantSpent(t, st, store.SpendingQuery{By: store.ByModel}, "m/one: 3 5 1400/40 49", "m/two: 2 3 300/30 27")
+	wantSpent(t, st, store.SpendingQuery{By: store.ByUser}, "ann: 2 6 1500/50 40", ": 1 1 100/10 19", "bob: 1 1 100/10 17")
+	wantSpent(t, st, store.SpendingQuery{By: store.BySession}, "a: 1 5 1400/40 29", "run: 1 1 100/10 19", "task: 1 1 100/10 17", "fork: 1 1 100/10 11")
 	if err := st.Delete(t.Context(), ref("a"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
