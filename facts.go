@@ -27,7 +27,7 @@ import (
 // The model's answer about a turn is written first, and once: whoever takes up
 // the work after a crash, or does it at the same time, carries out that answer.
 // So a turn is never extracted twice, and every fact is added and superseded
-// once.
+// once. If the owner is forgotten meanwhile, nothing stays of what was found.
 func (rt *Runtime) ExtractFacts(ctx context.Context, id string) (int, error) {
 	ctx, done, err := rt.beginCall(ctx)
 	if err != nil {
@@ -93,8 +93,9 @@ type turn struct {
 	messages    []session.Message
 }
 
-// factJournal is what a model found in a turn. Applied says that its facts are
-// stored.
+// factJournal is what a model found in a turn, nil before it has answered. It is
+// there before the model is asked: a journal that is gone afterwards tells that
+// the owner was forgotten. Applied says that its facts are stored.
 type factJournal struct {
 	SessionID   string        `json:"sessionId"`
 	ExecutionID string        `json:"executionId"`
@@ -144,11 +145,24 @@ type forgottenMark struct {
 	At time.Time `json:"forgottenAt"`
 }
 
+// markForgotten writes the mark, and removes what was extracted between the
+// removal of everything and the mark.
 func (rt *Runtime) markForgotten(ctx context.Context, o store.Owner) error {
 	now := rt.config.Now()
 	raw, err := session.JSON(forgottenMark{session.Instant(now)})
 	if err == nil {
 		_, err = rt.memories.Remember(ctx, o, store.Memo{Key: memory.FactSpace, Value: raw, At: now})
+	}
+	for err == nil {
+		var left []store.Entry
+		if left, err = rt.memories.Entries(ctx, o, memory.FactSpace, memory.FactSpace, 0); len(left) == 0 {
+			break
+		}
+		for _, e := range left {
+			if err == nil {
+				_, err = rt.memories.Forget(ctx, o, e.Key, nil)
+			}
+		}
 	}
 	return err
 }
@@ -175,25 +189,27 @@ func turnsOf(s session.Session) []turn {
 // found.
 func (x *factRun) extract(ctx context.Context, t turn) error {
 	key := x.key(t)
+	journal := factJournal{SessionID: x.s.ID(), ExecutionID: t.executionID}
 	e, found, err := x.rt.memories.Entry(ctx, x.owner, key, 0)
-	if err != nil {
+	if err == nil && !found {
+		e, found, err = x.writeJournal(ctx, key, journal, 0)
+	}
+	if err != nil || !found {
 		return err
 	}
-	if !found {
-		journal := factJournal{SessionID: x.s.ID(), ExecutionID: t.executionID}
+	if err := json.Unmarshal(e.Value, &journal); err != nil || journal.Applied {
+		return err
+	}
+	if journal.Found == nil {
 		if journal.Found, err = x.ask(ctx, t, key); err != nil {
 			return err
 		}
-		if e, err = x.write(ctx, key, journal, 0); errors.Is(err, session.ErrConflict) { // somebody else was faster
-			e, _, err = x.rt.memories.Entry(ctx, x.owner, key, 0)
-		}
-		if err != nil {
+		if e, found, err = x.writeJournal(ctx, key, journal, e.Version); err != nil || !found {
 			return err
 		}
-	}
-	var journal factJournal
-	if err := json.Unmarshal(e.Value, &journal); err != nil || journal.Applied {
-		return err
+		if err := json.Unmarshal(e.Value, &journal); err != nil || journal.Applied {
+			return err
+		}
 	}
 	for _, f := range journal.Found {
 		if err := x.store(ctx, f); err != nil {
@@ -201,10 +217,26 @@ func (x *factRun) extract(ctx context.Context, t turn) error {
 		}
 	}
 	journal.Applied = true
-	if _, err = x.write(ctx, key, journal, e.Version); errors.Is(err, session.ErrConflict) {
-		return nil // somebody else has done all this
+	if _, found, err = x.writeJournal(ctx, key, journal, e.Version); err != nil || found {
+		return err
 	}
-	return err
+	for _, f := range journal.Found { // the owner was forgotten while they were stored
+		if _, err := x.rt.memories.Forget(ctx, x.owner, f.Key, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeJournal writes the next version of a journal and returns it, or the one
+// that somebody else wrote meanwhile. It is not found if the owner was
+// forgotten.
+func (x *factRun) writeJournal(ctx context.Context, key string, j factJournal, version int64) (store.Entry, bool, error) {
+	e, err := x.write(ctx, key, j, version)
+	if errors.Is(err, session.ErrConflict) {
+		return x.rt.memories.Entry(ctx, x.owner, key, 0)
+	}
+	return e, err == nil, err
 }
 
 // write writes the next version of an entry.
@@ -277,9 +309,9 @@ func (x *factRun) ask(ctx context.Context, t turn, key string) ([]memory.Fact, e
 	found, err := memory.ParseFacts(response.Content.Text(), x.s, t.messages, known, func(i int) string { return fmt.Sprintf("%s-%d", key, i+1) })
 	if err != nil {
 		x.rt.config.Logger.Warn("no facts in what the model answered", "session", x.s.ID(), "model", name, "error", x.rt.redactText(err.Error()))
-		return []memory.Fact{}, nil
+		found = nil
 	}
-	return found, nil
+	return append([]memory.Fact{}, found...), nil
 }
 
 // known are the facts that have to do with a turn.

@@ -112,6 +112,37 @@ func TestFacts_areAddedAndSupersededWithTheirSource(t *testing.T) {
 	})
 }
 
+// Forgetting a user while a model looks for facts leaves none, whether it was the
+// first time or there were facts before.
+func TestFacts_areNotFoundWhileTheirOwnerIsForgotten(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, st store.Store) {
+		var count atomic.Int64
+		models := factModels(&count)
+		find, asked, answer := models["finder"], make(chan struct{}), make(chan struct{})
+		models["finder"] = modelFunc(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+			asked <- struct{}{}
+			<-answer
+			return find.Infer(ctx, r, nil)
+		})
+		h := open(t, func(c *holdfast.Config) { c.Store, c.Models = st, models })
+		s := h.ofAnn(withFacts())
+		for range 2 {
+			h.do(s.ID(), holdfast.SendMessage{Text: saysOslo})
+			<-asked
+			if _, err := h.Forget(t.Context(), memory.Forgetting{Scope: memory.ScopeUser, Owner: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+			answer <- struct{}{}
+			awaitFacts(t, h, s.ID())
+			left, err := st.(store.Memories).Entries(t.Context(), factsOfAnn, "facts", "", 0)
+			if err != nil || len(left) != 1 || left[0].Key != "facts" {
+				t.Errorf("after forgetting there are %d entries (%v), want the mark alone", len(left), err)
+			}
+		}
+	})
+}
+
 // awaitFacts waits until every turn of a session was looked at.
 func awaitFacts(t *testing.T, h *house, id string) {
 	t.Helper()
@@ -163,7 +194,7 @@ func TestFacts_areStoredOnceWhereverTheProcessDies(t *testing.T) {
 			killed := dead.Load()
 			extractOnce(t, inner, id, &later)
 			answers := int64(2)
-			if at == 1 && !after || at == 4 && !after { // before the answer about a turn was written
+			if at == 2 && !after || at == 6 && !after { // before the answer about a turn was written
 				answers = 3
 			}
 			if !killed {
@@ -182,12 +213,16 @@ func TestFacts_areStoredOnceWhereverTheProcessDies(t *testing.T) {
 }
 
 // saysWhereSheLives makes a session with two turns that nobody has looked at.
-func saysWhereSheLives(t *testing.T, st store.Store, what string) string {
+func saysWhereSheLives(t *testing.T, st storetest.Full, what string) string {
 	t.Helper()
 	var none atomic.Int64
-	models := factModels(&none)
-	models["finder"] = modelFunc(func(context.Context, llm.Request) (llm.Response, error) { return llm.Response{}, errAway })
-	rt, err := holdfast.New(holdfast.Config{Store: st, DefaultModel: "demo", Models: models})
+	notes := storetest.Faulty(st, func(call string, _ int) error { // the background comes to nothing
+		if call == "Remember" {
+			return errAway
+		}
+		return nil
+	})
+	rt, err := holdfast.New(holdfast.Config{Store: notes, DefaultModel: "demo", Models: factModels(&none)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,10 +253,11 @@ func extractOnce(t *testing.T, st store.Store, id string, asked *atomic.Int64) {
 	}
 }
 
+var factsOfAnn = store.Owner{Tenant: session.DefaultTenant, Scope: store.ScopeUser, Name: "ann"}
+
 func checkFacts(t *testing.T, st store.Memories, what string) {
 	t.Helper()
-	owner := store.Owner{Tenant: session.DefaultTenant, Scope: store.ScopeUser, Name: "ann"}
-	entries, err := st.Entries(t.Context(), owner, "facts", "", 100)
+	entries, err := st.Entries(t.Context(), factsOfAnn, "facts", "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
