@@ -119,6 +119,28 @@ func TestTitles_areSavedWithTheFirstTurn(t *testing.T) {
 	})
 }
 
+// A fork is a chat of its own. Going back is none: the question was paid for.
+func TestTitles_ofForksAndAfterGoingBack(t *testing.T) {
+	t.Parallel()
+	m := &titler{title: says("Tea in Oslo")}
+	withTitles(t, m, true, nil, func(t *testing.T, h *house) {
+		s := h.create()
+		h.do(s.ID(), holdfast.SendMessage{Text: "Where do I get tea?"})
+		h.do(s.ID(), holdfast.RenameSession{})
+		h.do(s.ID(), holdfast.RewindSession{To: 1})
+		if got := h.do(s.ID(), holdfast.SendMessage{Text: "And coffee?"}); got.Info().Name != "" || len(m.requests()) != 1 {
+			t.Errorf("after going back it is named %q, asked %d times", got.Info().Name, len(m.requests()))
+		}
+		fork, err := h.Fork(t.Context(), s.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.do(fork.ID(), holdfast.SendMessage{Text: "And cake?"}); got.Info().Name != "Tea in Oslo" || len(m.requests()) != 2 {
+			t.Errorf("the fork is named %q, asked %d times", got.Info().Name, len(m.requests()))
+		}
+	})
+}
+
 func TestTitles_comeWithTheNextSaveWhereTheyAreLate(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
