@@ -13,7 +13,7 @@ export const program = process.env.HOLDFAST_BIN
 
 /** The environment of a program that finds nothing of the machine's configuration. */
 export function environment(dir, more = {}) {
-  return { PATH: process.env.PATH, HOME: dir, HOLDFAST_OFFLINE_PACE: '0s', ...more }
+  return { PATH: process.env.PATH, HOME: dir, HOLDFAST_OFFLINE_PACE: '0s', HOLDFAST_NO_TITLES: '1', ...more }
 }
 
 /**

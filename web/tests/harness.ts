@@ -25,7 +25,7 @@ export class Node {
   /** Starts the process, the next time on the same port. */
   async start(): Promise<void> {
     const child = spawn(process.env.HOLDFAST_BIN!, ['serve', '--listen', this.listen, '--store', this.store, '--quiet', ...this.flags], {
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, HOLDFAST_OFFLINE_PACE: '0s', ...this.env },
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, HOLDFAST_OFFLINE_PACE: '0s', HOLDFAST_NO_TITLES: '1', ...this.env },
       stdio: ['ignore', 'ignore', 'pipe'],
     })
     this.#process = child
