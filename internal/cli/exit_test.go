@@ -148,3 +148,15 @@ func TestRun_panicIsABugOfOurs(t *testing.T) {
 		}
 	}
 }
+
+// Ctrl-C while a command waits ends it in words of its own.
+func TestReport_whatWasStoppedSaysSo(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if code := d.program(strings.NewReader("")).report(fmt.Errorf("send: %w", context.Canceled)); code != exitCancelled {
+		t.Errorf("exit code %d", code)
+	}
+	if got := d.err.String(); got != "holdfast: send: it was stopped\n" {
+		t.Errorf("it says %q", got)
+	}
+}

@@ -67,7 +67,7 @@ func (p *program) messageOf(err error) string {
 	case errors.As(err, &busy) && !errors.As(err, &live):
 		text = strings.Replace(text, busy.Error(), (&session.BusyError{ID: display.ShortID(busy.ID)}).Error(), 1)
 	}
-	return text
+	return strings.ReplaceAll(text, context.Canceled.Error(), "it was stopped")
 }
 
 // severalText tells sessions apart that one reference fits.

@@ -212,9 +212,10 @@ func (p *program) patiently(ctx context.Context, d *taskEnv, id string, v *displ
 	second, stop := p.Interrupts.Watch(ctx)
 	defer stop()
 	if _, err := d.WrapUp(ctx, id); err != nil {
-		v.Say("%v", err)
+		v.Say("%v; Ctrl-C again interrupts", err)
+	} else {
+		v.Say("asked to wrap up; Ctrl-C again interrupts") // it is: whoever reads it may rely on it
 	}
-	v.Say("asked to wrap up; Ctrl-C again interrupts") // it is: whoever reads it may rely on it
 	select {
 	case r := <-done:
 		return r.row, r.err

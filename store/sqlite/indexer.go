@@ -18,7 +18,7 @@ type indexer struct {
 	stop    context.CancelFunc
 	stopped chan struct{}
 
-	closeFor time.Duration // closeFor except in tests
+	closeFor time.Duration // the constant of that name, except in tests
 }
 
 const (
